@@ -1,0 +1,61 @@
+# `make demo` and `make test` do all the set-up: they need only Python 3.11 or newer and make.
+
+PYTHON ?= python3
+EXTRAS ?= app,test
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install -q --disable-pip-version-check -c constraints.txt
+
+# A stamp names its extras, so that another list of extras is another install.
+comma := ,
+READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
+DEV := $(VENV)/.dev-$(subst $(comma),-,$(EXTRAS))
+
+.PHONY: help demo test dev lint clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo   install what is needed into $(VENV) and run examples/demo.py"
+	@echo "make test   install what is needed into $(VENV) and run all tests (ARGS='-k name' picks some)"
+	@echo "make lint   ruff check, ruff format --check, mypy src"
+	@echo "make dev    install the tools that make lint uses, and pre-commit"
+	@echo "make clean  remove $(VENV), caches, build files and the demo's output"
+	@echo
+	@echo "PYTHON=python3.12 picks the Python that makes $(VENV)."
+
+demo: $(READY)
+	@$(RUN) examples/demo.py
+
+test: $(READY)
+	$(RUN) -m pytest -n $(WORKERS) $(ARGS)
+
+dev: $(DEV)
+
+lint: $(DEV)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy src
+
+clean:
+	rm -rf $(VENV) build dist demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip is the last thing that venv makes: without it the environment is missing or half made.
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "blockmix needs Python 3.11 or newer, and $(PYTHON) is not: name one with PYTHON=..." >&2; exit 1; }
+	@echo "Making $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+
+$(READY): pyproject.toml constraints.txt | $(VENV)/bin/pip
+	@echo "Installing blockmix[$(EXTRAS)] into $(VENV)"
+	@$(INSTALL) -e ".[$(EXTRAS)]"
+	@touch $@
+
+$(DEV): $(READY)
+	@echo "Installing blockmix[dev] into $(VENV)"
+	@$(INSTALL) -e ".[$(EXTRAS),dev]"
+	@touch $@
