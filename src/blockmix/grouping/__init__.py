@@ -1,0 +1,18 @@
+"""Column groups from a covariance: one verb, four searches, three rules for their number."""
+
+from blockmix.grouping.auto import AutoRule
+from blockmix.grouping.greedy import GreedyGrouping
+from blockmix.grouping.hierarchical import HierarchicalGrouping
+from blockmix.grouping.n_groups import BicRule, SilhouetteRule
+from blockmix.grouping.penalized import PenalizedGrouping
+from blockmix.grouping.relaxed import RelaxedGrouping
+
+__all__ = [
+    "AutoRule",
+    "BicRule",
+    "GreedyGrouping",
+    "HierarchicalGrouping",
+    "PenalizedGrouping",
+    "RelaxedGrouping",
+    "SilhouetteRule",
+]
