@@ -1,4 +1,4 @@
-"""Types of the signatures: real matrices, integer labels, seeds."""
+"""Types of the signatures: real matrices, integer labels, masks, seeds."""
 
 from typing import Any
 
@@ -7,4 +7,5 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.intp]
+BoolArray = NDArray[np.bool_]
 RandomState = int | np.random.RandomState | None

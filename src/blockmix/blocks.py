@@ -56,7 +56,9 @@ class BlockCovariance:
         """diag(s) Σ diag(s): the covariance of columns multiplied by s, shape (p,)."""
         return BlockCovariance(
             self.partition,
-            tuple(L * deviations[stack][:, :, None] for stack, L in zip(self.partition.stacks, self.factors, strict=True)),
+            tuple(
+                L * deviations[stack][:, :, None] for stack, L in zip(self.partition.stacks, self.factors, strict=True)
+            ),
         )
 
     @cached_property
@@ -88,9 +90,9 @@ class BlockCovariance:
 
     def log_density(self, X: FloatArray, mean: FloatArray) -> FloatArray:
         """Gaussian log-density of each row of X around the mean."""
-        constant = self.partition.n_columns * np.log(2 * np.pi) + self.logdet
-        density = -0.5 * (constant + self.squared_distances(X - mean))
-        return density.astype(X.dtype, copy=False)
+        # A Python float, which leaves float32 distances as they are.
+        constant = float(self.partition.n_columns * np.log(2 * np.pi) + self.logdet)
+        return -0.5 * (constant + self.squared_distances(X - mean))
 
     def sample(self, n: int, rng: np.random.RandomState | np.random.Generator) -> FloatArray:
         """Draw n centered rows, shape (n, p)."""
@@ -157,7 +159,9 @@ def _raised_cholesky(matrix: FloatArray) -> FloatArray:
         except np.linalg.LinAlgError:
             lift = len(matrix) * np.finfo(matrix.dtype).eps * 10.0**power
             raised.flat[:: len(matrix) + 1] = variances * (1 + lift)
-    raise ValueError(f"a block of {len(matrix)} columns has no positive definite covariance: check for NaN or zero variance")
+    raise ValueError(
+        f"a block of {len(matrix)} columns has no positive definite covariance: check for NaN or zero variance"
+    )
 
 
 def _inverse_transposed(L: FloatArray) -> FloatArray:

@@ -28,7 +28,8 @@ def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str]) -
         j = int(constant[0])
         others = f" (and {len(constant) - 1} more)" if len(constant) > 1 else ""
         raise ValueError(
-            f"column {j} ({names[j]!r}){others} is constant at {float(mean[j]):g}: remove it, it has no correlation with others"
+            f"column {j} ({names[j]!r}){others} is constant at {float(mean[j]):g}: "
+            "remove it, it has no correlation with others"
         )
 
 

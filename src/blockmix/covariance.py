@@ -7,6 +7,7 @@ covariance contract.
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -99,14 +100,14 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         A weight of 2 counts a row twice.
         """
         self._check_parameters()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        rows: FloatArray = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-            X, weights = X[weights > 0], weights[weights > 0]
-            if len(X) < 2:
-                raise ValueError(f"sample_weight is positive for {len(X)} rows: at least 2 are needed")
-        moments = Moments.of(X, weights)
+            weights = _check_sample_weight(sample_weight, rows, dtype=rows.dtype, ensure_non_negative=True)
+            rows, weights = rows[weights > 0], weights[weights > 0]
+            if len(rows) < 2:
+                raise ValueError(f"sample_weight is positive for {len(rows)} rows: at least 2 are needed")
+        moments = Moments.of(rows, weights)
         refuse_constant(moments.mean, moments.variances, column_names(self))
         if self.assume_centered:
             moments = moments.about_origin()
@@ -116,7 +117,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         rule = as_rule(self.n_groups)
         # The rows themselves serve two purposes only: heavy tails in the choice of K, and the automatic shrinkage.
         wanted = rule is not None or self.shrinkage == "auto"
-        squares = _squares(X, self.location_, variances, weights) if wanted else None
+        squares = _squares(rows, self.location_, variances, weights) if wanted else None
         found = find_groups(R, n_rows, self.n_groups, as_grouping(self.grouping, self.random_state), squares)
         self.partition_, self.linkage_ = found.partition, found.linkage
         self.shrinkage_ = self._shrinkages(R, squares, n_rows)
@@ -125,10 +126,10 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         return self
 
     def _check_parameters(self) -> None:
-        if not (isinstance(self.ridge, (int, float)) and 0 <= self.ridge < np.inf):
+        if not (isinstance(self.ridge, Real) and 0 <= self.ridge < np.inf):
             raise ValueError(f"ridge={self.ridge!r} must be a number that is at least 0")
         a = self.shrinkage
-        if not (a is None or a == "auto" or (isinstance(a, (int, float)) and 0 <= a <= 1)):
+        if not (a is None or a == "auto" or (isinstance(a, Real) and 0 <= a <= 1)):
             raise ValueError(f'shrinkage={a!r} must be None, "auto" or a number from 0 to 1')
 
     def _shrinkages(self, R: FloatArray, squares: FloatArray | None, n_rows: float) -> FloatArray:
@@ -230,5 +231,3 @@ def _ledoit_wolf(R: FloatArray, squares: FloatArray, n_rows: float) -> float:
         return 0.0
     noise = float((squares.sum(axis=1) ** 2).sum() - (R**2).sum()) / n_rows
     return float(np.clip(noise / distance, 0, 1))
-
-

@@ -32,19 +32,32 @@ class Moments:
 
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray | None = None) -> Moments:
-        """Moments of the rows of X, shape (N, p), in the arithmetic of X."""
+        """Moments of the rows of X, shape (N, p), in the arithmetic of X.
+
+        Rows are measured from the first one, so a constant column has scatter 0 exactly: the rounding of a mean over
+        100 rows of 0.1 would pass for variation. No rows, or weights all zero, have weight 0.
+        """
+        weight = float(len(X) if weights is None else weights.sum(dtype=float))
+        if weight == 0:
+            p = X.shape[1]
+            return cls(0.0, np.zeros(p, dtype=X.dtype), np.zeros((p, p), dtype=X.dtype))
+        centered = X - X[0]
         if weights is None:
-            mean = X.mean(axis=0)
-            centered = X - mean
-            return cls(float(len(X)), mean, centered.T @ centered)
-        weight = float(weights.sum())
-        mean = (weights @ X) / X.dtype.type(weight)
-        centered = (X - mean) * np.sqrt(weights)[:, None]
-        return cls(weight, mean, centered.T @ centered)
+            # NumPy adds a float32 column term by term, which drifts over many rows: add in double.
+            offset = centered.mean(axis=0, dtype=float).astype(X.dtype)
+            centered -= offset
+        else:
+            weights = weights.astype(X.dtype, copy=False)
+            offset = (weights @ centered) / X.dtype.type(weight)
+            centered -= offset
+            centered *= np.sqrt(weights)[:, None]
+        return cls(weight, X[0] + offset, centered.T @ centered)
 
     def merge(self, other: Moments) -> Moments:
         """Moments of both sets of rows together; associative, with the pairwise correction of the means."""
         weight = self.weight + other.weight
+        if weight == 0:
+            return self
         shift = other.mean - self.mean
         between = np.outer(shift, shift) * (self.weight * other.weight / weight)
         return Moments(
@@ -70,16 +83,14 @@ class Moments:
 
     def standardized(self, ridge: float) -> tuple[FloatArray, FloatArray]:
         """S + ridge · diag(S) as deviations (p,) and correlation (p, p): the ridge is relative to each variance."""
-        R = correlation(self.scatter)
-        R /= R.dtype.type(1 + ridge)
-        np.fill_diagonal(R, 1)
+        R = correlation(self.scatter, ridge)
         return np.sqrt(self.variances * R.dtype.type(1 + ridge)), R
 
 
-def correlation(S: FloatArray) -> FloatArray:
-    """Correlation matrix of a covariance, diag(S)^(−½) S diag(S)^(−½); a correlation matrix is returned as it is."""
+def correlation(S: FloatArray, ridge: float = 0.0) -> FloatArray:
+    """Correlation matrix of S + ridge · diag(S); a correlation matrix without a ridge is returned as it is."""
     variances = S.diagonal()
-    if (variances == 1).all():
+    if ridge == 0 and (variances == 1).all():
         return S
     if not (variances > 0).all():
         j = int(np.argmin(variances > 0))
@@ -88,5 +99,12 @@ def correlation(S: FloatArray) -> FloatArray:
     R = S / deviations
     R /= deviations[:, None]
     np.clip(R, -1, 1, out=R)
+    R /= R.dtype.type(1 + ridge)
     np.fill_diagonal(R, 1)
     return R
+
+
+def definite_correlation(S: FloatArray) -> FloatArray:
+    """Correlation in double precision with a ridge just above rounding, so that every block of a singular S factors."""
+    rounding = len(S) * np.finfo(np.result_type(S, np.float32)).eps
+    return correlation(np.asarray(S, dtype=float), max(1e-8, float(rounding)))

@@ -76,7 +76,8 @@ class ColumnMoves:
             else:
                 s = row[A]
                 variances[k] -= s @ (P @ s)
-        return np.maximum(variances, np.finfo(float).eps * self.S[j, j])
+        floored: FloatArray = np.maximum(variances, np.finfo(float).eps * self.S[j, j])
+        return floored
 
     def move(self, j: int, to: int) -> None:
         """Move column j to group `to`."""

@@ -61,11 +61,14 @@ class Partition:
     def from_groups(cls, groups: Iterable[ArrayLike]) -> Partition:
         """Build from lists of column indices that together name every column once."""
         members = [np.asarray(group, dtype=np.intp) for group in groups]
-        labels = np.full(sum(len(group) for group in members), -1, dtype=np.intp)
-        for k, group in enumerate(members):
-            labels[group] = k
-        if (labels < 0).any():
-            raise ValueError(f"column {int(np.argmin(labels))} is in no group")
+        sizes = [len(group) for group in members]
+        named = np.concatenate(members) if members else np.empty(0, dtype=np.intp)
+        if 0 in sizes:
+            raise ValueError(f"group {sizes.index(0)} is empty")
+        if not np.array_equal(np.sort(named), np.arange(len(named))):
+            raise ValueError(f"groups must name each column 0, 1, … once, not columns {np.sort(named).tolist()}")
+        labels = np.empty(len(named), dtype=np.intp)
+        labels[named] = np.repeat(np.arange(len(members)), sizes)
         return cls(labels)
 
     @cached_property
@@ -100,9 +103,7 @@ class Partition:
         Blocks of one size are factored and multiplied in one batched call, so p single columns cost one call,
         not p of them.
         """
-        return tuple(
-            np.stack([group for group in self.groups if len(group) == size]) for size in np.unique(self.sizes)
-        )
+        return tuple(np.stack([group for group in self.groups if len(group) == size]) for size in np.unique(self.sizes))
 
     @property
     def indicator(self) -> FloatArray:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator
 
-from blockmix._types import FloatArray, IntArray
+from blockmix._types import BoolArray, FloatArray, IntArray
 from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
 from blockmix.grouping.proposal import Grouping, Proposal
 from blockmix.grouping.silhouette import silhouette
@@ -99,7 +99,7 @@ def top_down(R: FloatArray, effective: float) -> Proposal:
     return Proposal(_topmost(tree, log_p < np.log(level / (n_before * (n_before - 1) / 2))), tree)
 
 
-def _topmost(tree: FloatArray, accepted: FloatArray) -> Partition:
+def _topmost(tree: FloatArray, accepted: BoolArray) -> Partition:
     """Partition into the topmost accepted nodes; a column under none of them stays alone."""
     p = len(tree) + 1
     member = np.arange(2 * p - 1)
@@ -115,8 +115,9 @@ def _topmost(tree: FloatArray, accepted: FloatArray) -> Partition:
 def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray:
     """Log p-value, per merge of the tree, that its two branches A and B are independent, shape (p − 1,).
 
-    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has mean ab and variance 2 t₂(A) t₂(B) under independence, t₂ = tr R² of a
-    branch without its sampling noise, so T is compared with a scaled χ² of d = a²b² / (t₂(A) t₂(B)) degrees of freedom.
+    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has mean ab and variance 2 t₂(A) t₂(B) under independence, t₂ = tr R² of
+    a branch without its sampling noise, so T is compared with a scaled χ² of d = a²b² / (t₂(A) t₂(B)) degrees of
+    freedom.
     """
     p = len(R)
     order, span = spans(tree)
@@ -147,7 +148,8 @@ def _between(R: FloatArray, A: IntArray, B: IntArray) -> tuple[float, float]:
     squares = deviance = 0.0
     step = max(1, 2**22 // len(B))
     for first in range(0, len(A), step):
-        q = np.minimum(R[np.ix_(A[first : first + step], B)] ** 2, 1 - 1e-12)
+        # In double precision: float32 has no number between 1 − 1e-8 and 1, and log 0 would follow.
+        q = np.minimum(R[np.ix_(A[first : first + step], B)].astype(float) ** 2, 1 - 1e-12)
         squares += float(q.sum(dtype=float))
         deviance -= float(np.log1p(-q).sum(dtype=float))
     return squares, deviance

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from blockmix._types import FloatArray, IntArray
 from blockmix.grouping.proposal import Proposal, check_n_groups
-from blockmix.moments import correlation
+from blockmix.moments import definite_correlation
 from blockmix.objective import ColumnMoves
 from blockmix.partition import Partition
 
@@ -38,7 +38,7 @@ class GreedyGrouping(BaseEstimator):
 
     def group(self, S: FloatArray, n_groups: int, n_rows: float = np.inf) -> Proposal:
         """Improve the principal-component start until no move of one column helps."""
-        R = correlation(np.asarray(S, dtype=float))
+        R = definite_correlation(S)
         partition = principal_start(R, check_n_groups(n_groups, len(S)))
         for _ in range(self.max_sweeps):
             # Fresh inverses in every sweep keep the rounding of the updates from piling up.
@@ -73,7 +73,10 @@ def principal_start(R: FloatArray, n_groups: int) -> Partition:
 
 
 def fill_empty(membership: FloatArray) -> Partition:
-    """Partition by the largest entry of each row, shape (p, K); an empty group takes its best column from a larger one."""
+    """Partition by the largest entry of each row, shape (p, K).
+
+    An empty group takes its best column from a group of several.
+    """
     labels: IntArray = np.argmax(membership, axis=1)
     n_groups = membership.shape[1]
     for k in range(n_groups):

@@ -53,7 +53,7 @@ class HierarchicalGrouping(BaseEstimator):
             raise ValueError(f"linkage={self.linkage!r} must be one of {', '.join(LINKAGES)}")
         if len(R) == 1:
             return np.empty((0, 4))
-        tree: FloatArray = scipy_linkage(self.distances(R), method=self.linkage)
+        tree: FloatArray = scipy_linkage(self.distances(R), method=self.linkage)  # type: ignore[arg-type]
         return tree
 
     def distances(self, R: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """The number of groups: rules that choose it, and the one place that reads the parameter `n_groups`.
 
-A covariance, the number of rows, a grouping and `n_groups` (a number, the name of a rule, or a rule) come in; a proposal
-goes out. The paper's rule is the largest silhouette; `BicRule` prices parameters; `AutoRule` is the one we recommend.
+A covariance, the number of rows, a grouping and `n_groups` (a number, a rule or its name) come in; a proposal goes out.
+The paper's rule is the largest silhouette; `BicRule` prices parameters; `AutoRule` is the one we recommend.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from blockmix.grouping.penalized import PenalizedGrouping
 from blockmix.grouping.proposal import Grouping, Proposal, Rule, check_n_groups
 from blockmix.grouping.relaxed import RelaxedGrouping
 from blockmix.grouping.silhouette import tree_silhouettes
-from blockmix.moments import correlation
+from blockmix.moments import correlation, definite_correlation
 from blockmix.objective import price
 
 
@@ -63,9 +63,9 @@ class SilhouetteRule(BaseEstimator):
             return _checked(self.candidates, p)
         low, high = 2, p - 1
         if self.center is not None:
-            reach = int(2 * np.sqrt(p))
-            low, high = max(low, self.center - reach), min(high, self.center + reach)
-        return np.arange(low, high + 1) if high >= low else np.array([min(max(low, 1), p)])
+            center, reach = check_n_groups(self.center, p), int(2 * np.sqrt(p))
+            low, high = max(low, center - reach), min(high, center + reach)
+        return np.arange(low, high + 1) if high >= low else np.array([p])  # p ≤ 2: nothing to compare
 
 
 class BicRule(BaseEstimator):
@@ -91,9 +91,8 @@ class BicRule(BaseEstimator):
         """Compare all cuts of one tree; a grouping without a tree is asked for the best number."""
         if self.candidates is None and isinstance(grouping, PenalizedGrouping):
             return grouping.group(S, None, n_rows)
-        R = correlation(S)
-        tree = _tree_of(grouping).tree(R)
-        values = tree_penalized(R, tree, n_rows, price(n_rows, len(S), self.gamma))
+        tree = _tree_of(grouping).tree(correlation(S))
+        values = tree_penalized(definite_correlation(S), tree, n_rows, price(n_rows, len(S), self.gamma))
         numbers = np.arange(1, len(S) + 1) if self.candidates is None else _checked(self.candidates, len(S))
         best = int(numbers[np.argmax(values[numbers])])
         return _at(best, tree, S, n_rows, grouping)
@@ -124,13 +123,13 @@ def tree_penalized(R: FloatArray, tree: FloatArray, n_rows: float, cost: float) 
     return values
 
 
-GROUPINGS = {
+GROUPINGS: dict[str, type[BaseEstimator]] = {
     "hierarchical": HierarchicalGrouping,
     "greedy": GreedyGrouping,
     "relaxed": RelaxedGrouping,
     "penalized": PenalizedGrouping,
 }
-RULES = {"auto": AutoRule, "silhouette": SilhouetteRule, "bic": BicRule}
+RULES: dict[str, type[BaseEstimator]] = {"auto": AutoRule, "silhouette": SilhouetteRule, "bic": BicRule}
 
 
 def as_grouping(grouping: str | Grouping, random_state: RandomState = None) -> Grouping:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from blockmix._types import FloatArray
 from blockmix.grouping.proposal import Proposal, check_n_groups
-from blockmix.moments import correlation
+from blockmix.moments import definite_correlation
 from blockmix.objective import ColumnMoves, price
 from blockmix.partition import Partition
 
@@ -46,7 +46,7 @@ class PenalizedGrouping(BaseEstimator):
         """Merge and move until neither helps; n_groups=None lets the price decide how many groups there are."""
         p = len(S)
         fixed = None if n_groups is None else check_n_groups(n_groups, p)
-        R = correlation(np.asarray(S, dtype=float))
+        R = definite_correlation(S)
         cost = price(n_rows, p, self.gamma)
         partition = Partition.separate(p)
         for _ in range(self.max_sweeps):
@@ -119,7 +119,7 @@ def _gains(
             gains.append(-np.inf)
             continue
         if len(B) == 1:
-            logdet = np.log(max(1 - R[B[0], A] @ solved[:, B[0]], np.finfo(float).eps))
+            logdet = np.log(max(float(1 - R[B[0], A] @ solved[:, B[0]]), float(np.finfo(float).eps)))
         else:
             logdet = np.linalg.slogdet(R[np.ix_(B, B)] - R[np.ix_(B, A)] @ solved[:, B])[1]
         gains.append(0.5 * n_rows * (logdets[b] - logdet) - cost * len(A) * len(B))

@@ -37,7 +37,7 @@ def _values(sums: FloatArray, sizes: IntArray, own: IntArray) -> FloatArray:
     return _ratio(inner, means.min(axis=1), sizes[own])
 
 
-def _ratio(inner: FloatArray, outer: FloatArray, own_sizes: IntArray) -> FloatArray:
+def _ratio(inner: FloatArray, outer: FloatArray, own_sizes: FloatArray | IntArray) -> FloatArray:
     largest = np.maximum(inner, outer)
     safe = (own_sizes > 1) & (largest > 0)
     return np.where(safe, (outer - inner) / np.where(safe, largest, 1), 0.0)
