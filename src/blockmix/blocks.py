@@ -63,8 +63,8 @@ class BlockCovariance:
 
     @cached_property
     def _whiteners(self) -> tuple[FloatArray, ...]:
-        """Transposed inverse factors L⁻ᵀ: a centered row times them is white. Shapes (b, c, c)."""
-        return tuple(np.stack([_inverse_transposed(L) for L in factor]) for factor in self.factors)
+        """Inverse factors L⁻¹, shapes (b, c, c): they make a centered block white."""
+        return tuple(inverse_factors(factor) for factor in self.factors)
 
     @property
     def logdet(self) -> float:
@@ -84,7 +84,7 @@ class BlockCovariance:
                 white = centered[:, stack[:, 0]] * whitener[:, 0, 0]
                 total += np.einsum("ij,ij->i", white, white)
             else:
-                white = np.matmul(centered[:, stack].swapaxes(0, 1), whitener)
+                white = np.matmul(centered[:, stack].swapaxes(0, 1), whitener.swapaxes(1, 2))
                 total += np.einsum("bij,bij->i", white, white)
         return total
 
@@ -117,7 +117,7 @@ class BlockCovariance:
 
     def precision(self) -> FloatArray:
         """The inverse covariance as a (p, p) matrix."""
-        return self._spread([np.matmul(W, W.swapaxes(1, 2)) for W in self._whiteners])
+        return self._spread([np.matmul(W.swapaxes(1, 2), W) for W in self._whiteners])
 
     def _spread(self, stacked: list[FloatArray]) -> FloatArray:
         p = self.partition.n_columns
@@ -164,6 +164,14 @@ def _raised_cholesky(matrix: FloatArray) -> FloatArray:
     )
 
 
-def _inverse_transposed(L: FloatArray) -> FloatArray:
-    identity = np.eye(len(L), dtype=L.dtype)
-    return np.ascontiguousarray(solve_triangular(L, identity, lower=True, check_finite=False).T)
+def inverse_factors(factor: FloatArray) -> FloatArray:
+    """Inverses of stacked lower factors, shape (b, c, c)."""
+    if factor.shape[1] == 1:
+        return 1 / factor
+    if factor.shape[1] <= _SMALL:
+        return np.linalg.inv(factor)
+    identity = np.eye(factor.shape[1], dtype=factor.dtype)
+    return np.stack([solve_triangular(L, identity, lower=True, check_finite=False) for L in factor])
+
+
+_SMALL = 32  # below it one batched call that ignores the zeros is faster than a triangular solve per block

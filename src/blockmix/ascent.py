@@ -1,0 +1,148 @@
+"""Ascent: EM from a start to its end, with regroups between fast phases (paper, section 3).
+
+Rows, a start and a model come in; parameters, the trace of the objective and how it ended go out. A proposed partition is
+kept only where it raises the objective, so the trace never falls; the fit ends when a regroup changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from blockmix._types import FloatArray
+from blockmix.blocks import BlockCovariance
+from blockmix.convergence import Aitken, Outcome
+from blockmix.em import Layout, Parameters, Prior, Statistics, centered_scatter, maximize, regrouped, sweep
+from blockmix.grouping.n_groups import find_groups
+from blockmix.grouping.proposal import Grouping
+from blockmix.objective import price
+from blockmix.partition import Partition
+from blockmix.rows import ArrayRows
+
+# Groups are looked at again once the gain still to come is below this, per row: waiting for the last digit before the first
+# regroup wastes iterations on blocks that will change.
+_LOOSE = 1e-2
+_MIN_ROWS = 0.5  # a component that explains less than half a row is dead
+
+Callback = Callable[[int, float], object]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is fitted: how many column groups per component, found how, with which prior.
+
+    `n_groups` holds a number or a rule per component; one entry if they share a covariance.
+    """
+
+    n_groups: tuple[object, ...]
+    grouping: Grouping
+    shared: bool
+    prior: Prior
+    priced: bool
+
+    def price(self, rows: ArrayRows) -> float:
+        """Price of a covariance parameter: BIC's where the number of groups is chosen, nothing where it is given."""
+        return price(rows.total_weight, rows.n_columns) if self.priced else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """Where EM ended: parameters in standardized columns, the trace of the objective, the outcome and what was noted."""
+
+    parameters: Parameters
+    trace: list[float]
+    outcome: Outcome
+    notes: list[str] = field(default_factory=list)
+
+
+def climb(
+    rows: ArrayRows,
+    start: FloatArray | Parameters,
+    model: Model,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None = None,
+) -> Ascent:
+    """Run EM from responsibilities (N, G) or from parameters until a regroup changes nothing."""
+    parameters = start if isinstance(start, Parameters) else first_parameters(rows, start, model)
+    trace: list[float] = []
+    notes: list[str] = []
+    patience = Aitken(max(tol, _LOOSE))
+    try:
+        for iteration in range(max_iter):
+            statistics = sweep(rows, parameters)
+            trace.append(_objective(statistics, parameters, model, rows))
+            if callback is not None:
+                callback(iteration, trace[-1])
+            if not patience.settled(trace[-1] / rows.total_weight):
+                parameters = _revived(maximize(statistics, parameters, model.prior), parameters, statistics, notes)
+                continue
+            full = sweep(rows, parameters, full=True)
+            scatter = centered_scatter(full, parameters)
+            layout = propose(full, scatter, parameters.layout, model, rows)
+            if layout is parameters.layout and patience.tol <= tol:
+                return Ascent(parameters, trace, Outcome.CONVERGED, notes)
+            if layout is parameters.layout:
+                patience = replace(patience, tol=tol)
+                parameters = maximize(statistics, parameters, model.prior)
+            else:
+                patience.restart()
+                parameters = regrouped(full, scatter, layout, model.prior)
+    except KeyboardInterrupt:
+        return Ascent(parameters, trace, Outcome.INTERRUPTED, notes)
+    return Ascent(parameters, trace, Outcome.ITERATION_LIMIT, notes)
+
+
+def first_parameters(rows: ArrayRows, z: FloatArray, model: Model) -> Parameters:
+    """The M-step from responsibilities, with the first column groups."""
+    p, G = rows.n_columns, z.shape[1]
+    single = Layout((Partition.separate(p),) * G, model.shared)
+    stacks = single.stacks
+    unit = Parameters(
+        np.full(G, 1 / G), np.zeros((G, p)), single, tuple(np.ones((len(s.owner), 1, 1)) for s in stacks)
+    )
+    unit = replace(unit, means=sweep(rows, unit, z=z).means)
+    full = sweep(rows, unit, full=True, z=z)
+    scatter = centered_scatter(full, unit)
+    return regrouped(full, scatter, propose(full, scatter, None, model, rows), model.prior)
+
+
+def propose(
+    full: Statistics, scatter: FloatArray, old: Layout | None, model: Model, rows: ArrayRows
+) -> Layout:
+    """New groups for each covariance where they raise the objective; the old layout itself if none does."""
+    prior, cost = model.prior, model.price(rows)
+    pull = (prior.shrinkage + prior.ridge) * np.eye(scatter.shape[1], dtype=scatter.dtype)
+    if model.shared:
+        sources = [(scatter.sum(axis=0) + len(scatter) * pull, full.weight.sum(), len(scatter) * prior.shrinkage)]
+    else:
+        sources = [(scatter[g] + pull, full.weight[g], prior.shrinkage) for g in range(len(scatter))]
+    partitions = []
+    for g, (total, n, pseudo) in enumerate(sources):
+        S = total / (n + pseudo)
+        found = find_groups(S, max(float(n), 2.0), model.n_groups[g], model.grouping).partition
+        kept = old.partitions[g] if old is not None else found
+        partitions.append(found if old is None or _gain(S, n + pseudo, found, kept, cost) > 0 else kept)
+    if old is not None and all(a == b for a, b in zip(partitions, old.partitions, strict=False)):
+        return old
+    return Layout(tuple(partitions) * (len(scatter) if model.shared else 1), model.shared)
+
+
+def _gain(S: FloatArray, n: float, new: Partition, old: Partition, cost: float) -> float:
+    """Rise of the objective when the blocks of `new` take the place of those of `old`."""
+    if new == old:
+        return 0.0
+    likelihood = -0.5 * n * (BlockCovariance.of(S, new).logdet - BlockCovariance.of(S, old).logdet)
+    gain = likelihood - cost * (new.n_parameters - old.n_parameters)
+    return float(gain) if gain > 1e-9 * n else 0.0
+
+
+def _objective(statistics: Statistics, parameters: Parameters, model: Model, rows: ArrayRows) -> float:
+    paid = model.price(rows) * parameters.layout.n_parameters
+    return statistics.log_likelihood + model.prior.value(parameters) - paid
+
+
+def _revived(new: Parameters, old: Parameters, statistics: Statistics, notes: list[str]) -> Parameters:
+    return new

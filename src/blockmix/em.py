@@ -1,0 +1,301 @@
+"""EM of the block-diagonal mixture: parameters, one sweep over the rows, and their maximizer (paper, section 3).
+
+Rows and parameters come in; statistics that add up go out of the sweep, and new parameters out of `maximize`. While the
+column groups are fixed a sweep takes only the scatter within blocks, Σ c² per row and component; a full sweep takes all of
+it, so that new groups can be proposed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from blockmix._types import FloatArray, IntArray
+from blockmix.blocks import BlockCovariance, cholesky, inverse_factors
+from blockmix.partition import Partition
+from blockmix.rows import ArrayRows, Chunk
+
+# Up to this many numbers (components × columns) the blocks of all components are worked on in one batched call: the calls
+# cost more than the arithmetic. Above it they would not fit the cache together.
+_JOIN = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Blocks of one size c: their components (b,) and columns (b, c)."""
+
+    owner: IntArray
+    columns: IntArray
+
+    def by_component(self, values: FloatArray, n_components: int) -> FloatArray:
+        """Sum values (b, …) over the blocks of each component, shape (G, …)."""
+        if self.owner[0] == self.owner[-1]:
+            total = np.zeros((n_components, *values.shape[1:]), dtype=values.dtype)
+            total[self.owner[0]] = values.sum(axis=0)
+            return total
+        member = (np.arange(n_components)[:, None] == self.owner).astype(values.dtype)
+        return member @ values
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The column groups of all components, arranged by block size for batched arithmetic.
+
+    With `shared` the components have one covariance, and so one partition, between them.
+    """
+
+    partitions: tuple[Partition, ...]
+    shared: bool = False
+
+    @cached_property
+    def stacks(self) -> tuple[Stack, ...]:
+        """All blocks, component by component; a size has one stack where components share or calls would dominate."""
+        single = [
+            Stack(np.full(len(columns), g), columns)
+            for g, partition in enumerate(self.partitions)
+            for columns in partition.stacks
+        ]
+        if not self.shared and len(self.partitions) * self.partitions[0].n_columns > _JOIN:
+            return tuple(single)
+        sizes = sorted({stack.columns.shape[1] for stack in single})
+        by_size = [[stack for stack in single if stack.columns.shape[1] == size] for size in sizes]
+        return tuple(
+            Stack(np.concatenate([s.owner for s in same]), np.concatenate([s.columns for s in same])) for same in by_size
+        )
+
+    @property
+    def n_parameters(self) -> int:
+        """Free entries of the distinct covariances."""
+        return sum(partition.n_parameters for partition in (self.partitions[:1] if self.shared else self.partitions))
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """Weights (G,), means (G, p) and the Cholesky factors of all blocks, stacked like ``layout.stacks``."""
+
+    weights: FloatArray
+    means: FloatArray
+    layout: Layout
+    factors: tuple[FloatArray, ...]
+
+    @cached_property
+    def whiteners(self) -> tuple[FloatArray, ...]:
+        """Inverse factors L⁻¹: a centered block times them is white."""
+        return tuple(inverse_factors(factor) for factor in self.factors)
+
+    @cached_property
+    def logdets(self) -> FloatArray:
+        """log|Σ_g|, shape (G,)."""
+        return self._per_component([2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1) for L in self.factors])
+
+    @cached_property
+    def precision_traces(self) -> FloatArray:
+        """tr Σ_g⁻¹, shape (G,)."""
+        return self._per_component([np.einsum("bij,bij->b", W, W) for W in self.whiteners])
+
+    def _per_component(self, by_block: list[FloatArray]) -> FloatArray:
+        G = len(self.weights)
+        pairs = zip(self.layout.stacks, by_block, strict=True)
+        return np.sum([stack.by_component(values, G) for stack, values in pairs], axis=0, dtype=float)
+
+    @cached_property
+    def covariances(self) -> tuple[BlockCovariance, ...]:
+        """The covariance of each component; one object for components that share it."""
+        made = []
+        for g, partition in enumerate(self.layout.partitions[:1] if self.layout.shared else self.layout.partitions):
+            pairs = zip(self.layout.stacks, self.factors, strict=True)
+            own = [factor[stack.owner == g] for stack, factor in pairs]
+            made.append(BlockCovariance(partition, tuple(factor for factor in own if len(factor))))
+        return tuple(made) * (len(self.weights) if self.layout.shared else 1)
+
+    def in_units(self, location: FloatArray, scale: FloatArray) -> Parameters:
+        """The same mixture for columns x·scale + location."""
+        factors = tuple(
+            L * scale[stack.columns][:, :, None] for stack, L in zip(self.layout.stacks, self.factors, strict=True)
+        )
+        return replace(self, means=self.means * scale + location, factors=factors)
+
+
+def assemble(weights: FloatArray, means: FloatArray, covariances: tuple[BlockCovariance, ...]) -> Parameters:
+    """Build parameters from the covariance of each component; one object in all places is a shared covariance."""
+    shared = len(covariances) > 1 and all(c is covariances[0] for c in covariances)
+    layout = Layout(tuple(c.partition for c in covariances), shared)
+    held = [
+        {int(columns[0]): L for stack, factor in zip(c.partition.stacks, c.factors, strict=True) for columns, L in zip(stack, factor, strict=True)}
+        for c in covariances
+    ]
+    factors = tuple(
+        np.stack([held[g][int(columns[0])] for g, columns in zip(stack.owner, stack.columns, strict=True)])
+        for stack in layout.stacks
+    )
+    return Parameters(weights, means, layout, factors)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A penalty −½ Σ_g [κ log|Σ_g| + (κ + ρ) tr Σ_g⁻¹], in standardized columns; of fixed strength, so EM stays monotone.
+
+    κ (`shrinkage`) pseudo-rows pull each block to the diagonal of overall variances; ρ (`ridge`) keeps a singular block
+    invertible.
+    """
+
+    shrinkage: float = 0.0
+    ridge: float = 0.0
+
+    def value(self, parameters: Parameters) -> float:
+        """The penalty, to be added to the log-likelihood."""
+        pull = self.shrinkage + self.ridge
+        if pull == 0:
+            return 0.0
+        return -0.5 * float(
+            self.shrinkage * parameters.logdets.sum(dtype=float) + pull * parameters.precision_traces.sum(dtype=float)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What a sweep learns: log-likelihood, weight (G,), Σzx (G, p), scatter about the parameters' means.
+
+    `scatter` holds the blocks, stacked like the layout, or the full matrices (G, p, p) after a full sweep.
+    """
+
+    log_likelihood: float
+    weight: FloatArray
+    first: FloatArray
+    scatter: tuple[FloatArray, ...]
+
+    @property
+    def means(self) -> FloatArray:
+        """Σzx / Σz, shape (G, p)."""
+        return self.first / self.weight[:, None]
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(
+            self.log_likelihood + other.log_likelihood,
+            self.weight + other.weight,
+            self.first + other.first,
+            tuple(a + b for a, b in zip(self.scatter, other.scatter, strict=True)),
+        )
+
+
+def log_joint(centered: list[FloatArray], parameters: Parameters) -> FloatArray:
+    """log π_g f_g(x) without the constant −(p/2) log 2π, shape (G, m), from blocks already centered."""
+    G = len(parameters.weights)
+    distances = np.zeros((G, centered[0].shape[-1]), dtype=centered[0].dtype)
+    for stack, W, C in zip(parameters.layout.stacks, parameters.whiteners, centered, strict=True):
+        white = W * C if C.shape[1] == 1 else np.matmul(W, C)
+        distances += stack.by_component(np.einsum("bcm,bcm->bm", white, white), G)
+    with np.errstate(divide="ignore"):
+        level = np.log(parameters.weights) - 0.5 * parameters.logdets
+    return level.astype(distances.dtype)[:, None] - 0.5 * distances
+
+
+def center(values: FloatArray, parameters: Parameters) -> list[FloatArray]:
+    """The blocks of a chunk (p, m) less the means of their components, one (b, c, m) array per stack."""
+    centered = []
+    for stack in parameters.layout.stacks:
+        block = values[stack.columns]
+        block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
+        centered.append(block)
+    return centered
+
+
+def posterior(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Responsibilities (G, m) and log-density (m,) from log π_g f_g, in log space (paper, eq. z)."""
+    top = joint.max(axis=0)
+    z = np.exp(joint - top)
+    total = z.sum(axis=0)
+    z /= total
+    return z, top + np.log(total)
+
+
+def sweep(rows: ArrayRows, parameters: Parameters, full: bool = False, z: FloatArray | None = None) -> Statistics:
+    """Read every row once: responsibilities, and at once the moments and the log-likelihood they give.
+
+    Given responsibilities z, shape (N, G), are taken as they are; the log-likelihood is then meaningless.
+    """
+
+    def of(chunk: Chunk) -> Statistics:
+        return _chunk_statistics(chunk, parameters, full, None if z is None else z[chunk.place].T)
+
+    return rows.map_sum(of)
+
+
+def _chunk_statistics(chunk: Chunk, parameters: Parameters, full: bool, given: FloatArray | None) -> Statistics:
+    values, weights = chunk.values, chunk.weights
+    centered = center(values, parameters)
+    log_likelihood = np.nan
+    if given is None:
+        z, density = posterior(log_joint(centered, parameters))
+        p = len(values)
+        log_likelihood = float(weights @ density) - 0.5 * p * np.log(2 * np.pi) * float(weights.sum())
+    else:
+        z = given
+    z = z * weights
+    if full:
+        scatter: tuple[FloatArray, ...] = (_full_scatter(values, parameters.means, z),)
+    else:
+        scatter = tuple(
+            _block_scatter(C, z[stack.owner]) for stack, C in zip(parameters.layout.stacks, centered, strict=True)
+        )
+    return Statistics(log_likelihood, z.sum(axis=1), z @ values.T, scatter)
+
+
+def _block_scatter(C: FloatArray, z: FloatArray) -> FloatArray:
+    weighted = C * z[:, None, :]
+    if C.shape[1] == 1:
+        return np.einsum("bcm,bcm->bc", weighted, C)[:, :, None]
+    return np.matmul(weighted, C.swapaxes(1, 2))
+
+
+def _full_scatter(values: FloatArray, means: FloatArray, z: FloatArray) -> FloatArray:
+    scatter = np.empty((len(z), len(values), len(values)), dtype=values.dtype)
+    for g in range(len(z)):
+        C = values - means[g][:, None]
+        scatter[g] = (C * z[g]) @ C.T
+    return scatter
+
+
+def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:
+    """New parameters from the statistics of a block sweep (paper, section 3, M-step), blocks as they are."""
+    shift = statistics.means - old.means
+    blocks = []
+    for stack, scatter in zip(old.layout.stacks, statistics.scatter, strict=True):
+        d = shift[stack.owner[:, None], stack.columns]
+        blocks.append(scatter - statistics.weight[stack.owner][:, None, None] * d[:, :, None] * d[:, None, :])
+    return _factored(statistics, old.layout, blocks, prior)
+
+
+def regrouped(statistics: Statistics, scatter: FloatArray, layout: Layout, prior: Prior) -> Parameters:
+    """New parameters from the statistics of a full sweep and its centered scatter (G, p, p), blocks of a new layout."""
+    blocks = [
+        scatter[stack.owner[:, None, None], stack.columns[:, :, None], stack.columns[:, None, :]]
+        for stack in layout.stacks
+    ]
+    return _factored(statistics, layout, blocks, prior)
+
+
+def centered_scatter(statistics: Statistics, old: Parameters) -> FloatArray:
+    """Full scatter about the new means, shape (G, p, p), from the statistics of a full sweep about the old ones."""
+    scatter = statistics.scatter[0]
+    for g, d in enumerate(statistics.means - old.means):
+        scatter[g] -= statistics.weight[g] * np.outer(d, d)
+    return scatter
+
+
+def _factored(statistics: Statistics, layout: Layout, blocks: list[FloatArray], prior: Prior) -> Parameters:
+    """Covariances (scatter + (κ + ρ) I) / (n + κ), pooled over the components where they share one."""
+    G, counts = len(statistics.weight), statistics.weight
+    factors = []
+    for stack, scatter in zip(layout.stacks, blocks, strict=True):
+        size = counts[stack.owner]
+        if layout.shared:
+            pooled = scatter.reshape(G, -1, *scatter.shape[1:]).mean(axis=0)
+            scatter, size = pooled, np.full(len(pooled), counts.mean())
+        at = np.arange(scatter.shape[1])
+        scatter[:, at, at] += scatter.dtype.type(prior.shrinkage + prior.ridge)
+        factor = cholesky(scatter / (size + prior.shrinkage).astype(scatter.dtype)[:, None, None])
+        factors.append(np.tile(factor, (G, 1, 1)) if layout.shared else factor)
+    return Parameters(counts / counts.sum(), statistics.means, layout, tuple(factors))

@@ -1,0 +1,138 @@
+"""Rows: where the rows of the data come from, and in which pieces they are read.
+
+A matrix comes in; standardized chunks, feature-major, go out to a function whose results are summed. Nothing above this
+module knows whether the rows lie in one array, and nothing here knows what is computed from them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, reduce
+from typing import Protocol, TypeVar
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from blockmix._types import FloatArray
+
+# Numbers in one chunk. A chunk of one component (p × m doubles) then fits a core's second-level cache: at p = 200 chunks of
+# 128–256 rows took 0.3 s per sweep where 1 000 rows took 0.6 s and no chunks at all more than a full covariance.
+_CHUNK_NUMBERS = 2**15
+
+
+class Summable(Protocol):
+    """Statistics that add up."""
+
+    def __add__(self: S, other: S) -> S:
+        """Statistics of both sets of rows."""
+        ...
+
+
+S = TypeVar("S", bound=Summable)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some consecutive rows: standardized values (p, m), their weights (m,) and their place in the data."""
+
+    values: FloatArray
+    weights: FloatArray
+    place: slice
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRows:
+    """The rows of an array in memory, read as standardized chunks on threads.
+
+    Parameters
+    ----------
+    X : array of shape (N, p)
+    weights : array of shape (N,)
+    location, scale : arrays of shape (p,)
+        A value x is read as (x − location) / scale.
+    n_threads : int
+        Threads that read chunks.
+    """
+
+    X: FloatArray
+    weights: FloatArray
+    location: FloatArray
+    scale: FloatArray
+    n_threads: int = 1
+
+    @classmethod
+    def standardized(cls, X: FloatArray, weights: FloatArray | None = None) -> ArrayRows:
+        """Rows standardized by their own weighted mean and deviation; a column must vary."""
+        counted = np.ones(len(X), dtype=X.dtype) if weights is None else weights
+        unit = cls(X, counted, np.zeros_like(X[0]), np.ones_like(X[0]), os.cpu_count() or 1)
+        shift = X[0]
+        sums = unit.map_sum(lambda chunk: _Sums.of(chunk, shift))
+        location = shift + sums.first / sums.weight
+        variances = sums.second / sums.weight - (sums.first / sums.weight) ** 2
+        return cls(X, counted, location, np.sqrt(np.maximum(variances, 0)), unit.n_threads)
+
+    @property
+    def total_weight(self) -> float:
+        """Σw, the number of rows when all weights are 1."""
+        return float(self.weights.sum(dtype=float))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows N."""
+        return len(self.X)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns p."""
+        return self.X.shape[1]
+
+    def map_sum(self, function: Callable[[Chunk], S]) -> S:
+        """Sum of a statistic over all chunks."""
+        return reduce(lambda a, b: a + b, self.map(function))
+
+    def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
+        """Apply a function to every chunk, in order; several chunks are worked on at a time."""
+        size = max(64, _CHUNK_NUMBERS // self.n_columns)
+        places = [slice(first, min(first + size, self.n_rows)) for first in range(0, self.n_rows, size)]
+        if self.n_threads == 1 or len(places) < 2 * self.n_threads:
+            yield from (function(self._chunk(place)) for place in places)
+            return
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            yield from pool.map(lambda place: function(self._chunk(place)), places)
+
+    def _chunk(self, place: slice) -> Chunk:
+        values = np.subtract(self.X[place].T, self.location[:, None], order="C")
+        values /= self.scale[:, None]
+        return Chunk(values, self.weights[place], place)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    weight: float
+    first: FloatArray
+    second: FloatArray
+
+    @classmethod
+    def of(cls, chunk: Chunk, shift: FloatArray) -> _Sums:
+        centered = chunk.values - shift[:, None]
+        return cls(float(chunk.weights.sum()), centered @ chunk.weights, centered**2 @ chunk.weights)
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(self.weight + other.weight, self.first + other.first, self.second + other.second)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread while our own threads work; the process's setting is restored."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
