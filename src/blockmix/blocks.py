@@ -145,9 +145,13 @@ def cholesky(matrices: FloatArray) -> FloatArray:
     duplicated columns); there the diagonal is raised tenfold at a time from the precision of the arithmetic.
     """
     try:
-        return np.linalg.cholesky(matrices)
+        factors: FloatArray = np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:
-        return np.stack([_raised_cholesky(matrix) for matrix in matrices])
+        factors = np.stack([_raised_cholesky(matrix) for matrix in matrices])
+    # NaN passes through LAPACK without an error and ends up on the diagonal of the factor.
+    if not np.isfinite(np.diagonal(factors, axis1=1, axis2=2)).all():
+        raise ValueError(_refusal(matrices.shape[1]))
+    return factors
 
 
 def _raised_cholesky(matrix: FloatArray) -> FloatArray:
@@ -159,9 +163,11 @@ def _raised_cholesky(matrix: FloatArray) -> FloatArray:
         except np.linalg.LinAlgError:
             lift = len(matrix) * np.finfo(matrix.dtype).eps * 10.0**power
             raised.flat[:: len(matrix) + 1] = variances * (1 + lift)
-    raise ValueError(
-        f"a block of {len(matrix)} columns has no positive definite covariance: check for NaN or zero variance"
-    )
+    raise ValueError(_refusal(len(matrix)))
+
+
+def _refusal(c: int) -> str:
+    return f"a block of {c} columns has no positive definite covariance: check for NaN or zero variance"
 
 
 def inverse_factors(factor: FloatArray) -> FloatArray:

@@ -1,0 +1,190 @@
+"""Slow literal versions of every formula of the core: short enough to check by eye, and the judge of the fast ones.
+
+Nothing here imports a function of the package that it judges; `Partition` is the only name taken from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import chi2
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.metrics import silhouette_samples, silhouette_score
+
+from blockmix.partition import Partition
+
+Matrix = NDArray[np.float64]
+Labels = list[int]
+
+
+def set_partitions(p: int, n_groups: int) -> Iterator[Labels]:
+    """Every partition of p columns into exactly K groups, once, as labels numbered by first appearance."""
+
+    def extend(labels: Labels, used: int) -> Iterator[Labels]:
+        if len(labels) == p:
+            if used == n_groups:
+                yield labels
+            return
+        for k in range(min(used + 1, n_groups)):
+            yield from extend([*labels, k], max(used, k + 1))
+
+    yield from extend([], 0)
+
+
+def members(labels: ArrayLike) -> list[list[int]]:
+    labels = list(np.asarray(labels))
+    return [[j for j, k in enumerate(labels) if k == group] for group in dict.fromkeys(labels)]
+
+
+def relabelled(labels: ArrayLike, column: int, to: int) -> Labels:
+    moved = [int(k) for k in np.asarray(labels)]
+    moved[column] = to
+    return moved
+
+
+def block_diagonal(S: Matrix, labels: ArrayLike) -> Matrix:
+    """Paper, eq. param: Σ_k D_k S D_k with D_k = diag(d_k)."""
+    labels = np.asarray(labels)
+    D = [np.diag((labels == k).astype(float)) for k in np.unique(labels)]
+    total: Matrix = sum(D_k @ S @ D_k for D_k in D)  # type: ignore[assignment]
+    return total
+
+
+def objective(S: Matrix, labels: ArrayLike) -> float:
+    """Paper, eq. obj fn: −½ log|Σ_k D_k S D_k| − ½ tr[(Σ_k D_k S D_k)⁻¹ S]."""
+    sigma = block_diagonal(S, labels)
+    return float(-0.5 * np.linalg.slogdet(sigma)[1] - 0.5 * np.trace(np.linalg.inv(sigma) @ S))
+
+
+def n_parameters(labels: ArrayLike) -> int:
+    """Entries on and above the diagonal that the partition leaves free."""
+    labels = np.asarray(labels)
+    return sum(1 for i in range(len(labels)) for j in range(i, len(labels)) if labels[i] == labels[j])
+
+
+def penalized(S: Matrix, labels: ArrayLike, n_rows: float, gamma: float = 0.0) -> float:
+    """N·L − (½ log N + 2γ log p) · number of parameters."""
+    price = 0.5 * np.log(n_rows) + 2 * gamma * np.log(len(S))
+    return n_rows * objective(S, labels) - float(price) * n_parameters(labels)
+
+
+def conditional_variance(S: Matrix, column: int, given: list[int]) -> float:
+    """s_jj − s_jA S_AA⁻¹ s_Aj, A without j."""
+    A = [i for i in given if i != column]
+    if not A:
+        return float(S[column, column])
+    return float(S[column, column] - S[column, A] @ np.linalg.solve(S[np.ix_(A, A)], S[A, column]))
+
+
+def best_partition(p: int, n_groups: int, value: Callable[[Labels], float]) -> tuple[Labels, float]:
+    """The best of all partitions into K groups."""
+    return max(((labels, value(labels)) for labels in set_partitions(p, n_groups)), key=lambda found: found[1])
+
+
+def greedy_sweep(S: Matrix, labels: ArrayLike) -> Labels:
+    """Each column in turn goes where the whole objective is largest; no group is emptied."""
+    current = [int(k) for k in np.asarray(labels)]
+    n_groups = max(current) + 1
+    for j in range(len(current)):
+        if current.count(current[j]) > 1:
+            current[j] = int(np.argmax([objective(S, relabelled(current, j, k)) for k in range(n_groups)]))
+    return current
+
+
+LINKAGES: dict[str, Callable[[Matrix], np.float64]] = {"average": np.mean, "single": np.min, "complete": np.max}
+
+
+def agglomerate(distances: Matrix, linkage: str) -> list[tuple[float, Partition]]:
+    """Merge the two closest groups until one is left: for K = p, …, 1 the height of the last merge and the groups."""
+    groups = [[j] for j in range(len(distances))]
+    steps = [(0.0, Partition.from_groups(groups))]
+    while len(groups) > 1:
+        between = {
+            (a, b): float(LINKAGES[linkage](distances[np.ix_(groups[a], groups[b])]))
+            for a, b in combinations(range(len(groups)), 2)
+        }
+        a, b = min(between, key=lambda pair: between[pair])
+        groups = [*(group for k, group in enumerate(groups) if k not in (a, b)), groups[a] + groups[b]]
+        steps.append((between[a, b], Partition.from_groups(groups)))
+    return steps
+
+
+def tree_nodes(tree: Matrix) -> list[list[int]]:
+    """The columns under each node of a tree in SciPy's format: p leaves, then its p − 1 merges."""
+    nodes = [[j] for j in range(len(tree) + 1)]
+    for a, b in tree[:, :2].astype(int):
+        nodes.append(nodes[a] + nodes[b])
+    return nodes
+
+
+def tree_cut(tree: Matrix, n_groups: int) -> Labels:
+    """Labels after the first p − K merges."""
+    p = len(tree) + 1
+    labels = list(range(p))
+    for k, node in enumerate(tree_nodes(tree)[p : 2 * p - n_groups]):
+        for j in node:
+            labels[j] = p + k
+    return labels
+
+
+def tree_penalized(R: Matrix, tree: Matrix, n_rows: float, gamma: float = 0.0) -> Matrix:
+    """Penalised log-likelihood of every cut less that of K = p; −∞ once a block has as many columns as rows."""
+    p = len(R)
+    values = np.full(p + 1, -np.inf)
+    values[p] = 0
+    for n_groups in range(p - 1, 0, -1):
+        labels = tree_cut(tree, n_groups)
+        if max(len(group) for group in members(labels)) >= n_rows:
+            break
+        values[n_groups] = penalized(R, labels, n_rows, gamma) - penalized(R, range(p), n_rows, gamma)
+    return values
+
+
+def silhouette(distances: Matrix, labels: ArrayLike) -> float:
+    """scikit-learn's mean silhouette; 0 by convention where it refuses, at K = 1 and K = p."""
+    n_groups = len(set(np.asarray(labels)))
+    if n_groups in (1, len(distances)):
+        return 0.0
+    score = float(silhouette_score(distances, labels, metric="precomputed"))
+    assert np.isclose(score, silhouette_samples(distances, labels, metric="precomputed").mean())
+    return score
+
+
+def merge_log_p(R: Matrix, tree: Matrix, effective: float) -> Matrix:
+    """Log p-value of every merge: T against χ² with the same first two moments."""
+    p = len(R)
+    nodes = tree_nodes(tree)
+    found = []
+    for a, b in tree[:, :2].astype(int):
+        A, B = nodes[a], nodes[b]
+        q = np.array([min(R[i, j] ** 2, 1 - 1e-12) for i in A for j in B])
+        T = (effective - 1.5) * sum(-np.log(1 - q_ij) for q_ij in q)
+        d = len(A) ** 2 * len(B) ** 2 / (_trace(R, A, effective) * _trace(R, B, effective))
+        strengths = [_strength(R, branch, effective) for branch in (A, B) if len(branch) > 1]
+        if strengths and max(0.0, q.mean() - 1 / effective) < 0.25**2 * min(strengths):
+            found.append(0.0)
+        else:
+            found.append(float(chi2.logsf(d * T / (len(A) * len(B)), d)))
+    assert len(found) == p - 1
+    return np.array(found)
+
+
+def _strength(R: Matrix, A: list[int], effective: float) -> float:
+    """ρ² = max(0, mean squared correlation − 1/ν)."""
+    return max(0.0, float(np.mean([R[i, j] ** 2 for i, j in combinations(A, 2)])) - 1 / effective)
+
+
+def _trace(R: Matrix, A: list[int], effective: float) -> float:
+    """t₂ = m + m(m − 1) ρ²."""
+    m = len(A)
+    return 1.0 if m == 1 else m + m * (m - 1) * _strength(R, A, effective)
+
+
+def ledoit_wolf(X: Matrix, columns: ArrayLike) -> float:
+    """scikit-learn's shrinkage of one block of standardised columns."""
+    block = X[:, np.asarray(columns)]
+    standardized = (block - block.mean(axis=0)) / block.std(axis=0)
+    return float(ledoit_wolf_shrinkage(standardized, assume_centered=True))
