@@ -52,12 +52,8 @@ def brute_force_accuracy(true: Labels, found: Labels) -> float:
     found_names = sorted(set(found))
     # A found group may stay unmatched: one name apart for each.
     names = sorted(set(true)) + [-1 - i for i in range(len(found_names))]
-    renamings = (
-        dict(zip(found_names, image, strict=True)) for image in permutations(names, len(found_names))
-    )
-    return max(
-        sum(a == renaming[b] for a, b in zip(true, found, strict=True)) / len(true) for renaming in renamings
-    )
+    renamings = (dict(zip(found_names, image, strict=True)) for image in permutations(names, len(found_names)))
+    return max(sum(a == renaming[b] for a, b in zip(true, found, strict=True)) / len(true) for renaming in renamings)
 
 
 def pair_counting_rand(true: Labels, found: Labels) -> float:

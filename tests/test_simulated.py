@@ -29,9 +29,7 @@ def blocks_of(covariance: NDArray[np.floating]) -> Partition:
     return Partition(connected_components(covariance != 0, directed=False)[1])
 
 
-def assert_moments(
-    X: NDArray[np.floating], mean: NDArray[np.floating], covariance: NDArray[np.floating]
-) -> None:
+def assert_moments(X: NDArray[np.floating], mean: NDArray[np.floating], covariance: NDArray[np.floating]) -> None:
     """Sample moments within five standard errors; a transposed Cholesky factor is far outside."""
     n, variances = len(X), covariance.diagonal()
     assert (np.abs(X.mean(axis=0) - mean) < 5 * np.sqrt(variances / n)).all()
@@ -63,9 +61,7 @@ def test_sample_moments_approach_the_design(make: Callable[[], Design]) -> None:
         (datasets.covariance_negative, range(1, 13), [4, 4, 4], 18.0),
     ],
 )
-def test_printed_numbers_of_the_paper(
-    make: Callable[[], Design], mean: range, sizes: list[int], total: float
-) -> None:
+def test_printed_numbers_of_the_paper(make: Callable[[], Design], mean: range, sizes: list[int], total: float) -> None:
     # Totals added up by hand from the printed matrices; red if one entry differs.
     design = make()
     assert design.mean.tolist() == list(mean)
@@ -108,9 +104,7 @@ def test_grid_entries_have_the_moments_of_their_uniforms() -> None:
     same = design.partition.labels[:, None] == design.partition.labels
     off_diagonal = ~np.eye(p, dtype=bool)
     assert design.covariance[~same].mean() == pytest.approx(p / 8, rel=0.02)
-    assert design.covariance[same & off_diagonal].mean() == pytest.approx(
-        p / 8 + 2.25 * p / n_groups, rel=0.02
-    )
+    assert design.covariance[same & off_diagonal].mean() == pytest.approx(p / 8 + 2.25 * p / n_groups, rel=0.02)
     assert design.covariance.diagonal().mean() == pytest.approx(p / 6 + 7 / 3 * p / n_groups, rel=0.02)
     assert design.mean.min() >= 0
     assert design.mean.max() <= 1

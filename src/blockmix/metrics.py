@@ -116,9 +116,7 @@ def mape(true_cov: ArrayLike, est_cov: ArrayLike) -> float:
     sigma, estimate = _covariance_pair(true_cov, est_cov)
     total = sigma.sum()
     if total == 0:
-        raise ValueError(
-            "MAPE is undefined: the entries of true_cov sum to 0; use frobenius_loss or stein_loss"
-        )
+        raise ValueError("MAPE is undefined: the entries of true_cov sum to 0; use frobenius_loss or stein_loss")
     return float(100 * np.abs(sigma - estimate).sum() / total)
 
 

@@ -271,9 +271,7 @@ def components_block() -> MixtureDesign:
         ],
     ]
     covariances, partitions = zip(*map(_diagonal, blocks), strict=True)
-    return MixtureDesign(
-        "components_block", np.full(3, 1 / 3), _component_means(), np.stack(covariances), partitions
-    )
+    return MixtureDesign("components_block", np.full(3, 1 / 3), _component_means(), np.stack(covariances), partitions)
 
 
 def components_random(random_state: Seed = None) -> MixtureDesign:
