@@ -85,10 +85,14 @@ def best_partition(p: int, n_groups: int, value: Callable[[Labels], float]) -> t
 
 
 def greedy_sweep(S: Matrix, labels: ArrayLike) -> Labels:
-    """Each column in turn goes where the whole objective is largest; no group is emptied."""
+    """Each column in turn goes where the whole objective is largest; no group is emptied.
+
+    The turn of a column comes by the sum of its squared correlations, the smallest first.
+    """
     current = [int(k) for k in np.asarray(labels)]
     n_groups = max(current) + 1
-    for j in range(len(current)):
+    total = [sum(S[i, j] ** 2 / (S[i, i] * S[j, j]) for i in range(len(S))) for j in range(len(S))]
+    for j in sorted(range(len(current)), key=lambda j: total[j]):
         if current.count(current[j]) > 1:
             current[j] = int(np.argmax([objective(S, relabelled(current, j, k)) for k in range(n_groups)]))
     return current

@@ -7,6 +7,8 @@ conditional variances of that column given each block, which `ColumnMoves` keeps
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from blockmix._types import FloatArray, IntArray
@@ -54,6 +56,15 @@ class ColumnMoves:
         self._spare = spare
         if spare:
             self._add_empty()
+
+    @cached_property
+    def order(self) -> IntArray:
+        """Columns from the least to the most correlated with all others: the order in which a search visits them.
+
+        Columns carry it with them, so that permuting them permutes the groups found; the order of the table does not.
+        """
+        variances = self.S.diagonal()
+        return np.argsort((self.S**2 / variances).sum(axis=1) / variances, kind="stable")
 
     @property
     def sizes(self) -> IntArray:

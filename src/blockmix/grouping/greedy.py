@@ -52,7 +52,7 @@ class GreedyGrouping(BaseEstimator):
 
 def sweep(moves: ColumnMoves) -> None:
     """Move every column once to the group in which its conditional variance is smallest, emptying none."""
-    for j in range(len(moves.labels)):
+    for j in moves.order:
         own = moves.labels[j]
         if moves.sizes[own] == 1:
             continue

@@ -51,9 +51,10 @@ class HierarchicalGrouping(BaseEstimator):
         """Linkage matrix of the columns of a correlation matrix, shape (p − 1, 4)."""
         if self.linkage not in LINKAGES:
             raise ValueError(f"linkage={self.linkage!r} must be one of {', '.join(LINKAGES)}")
+        distances = self.distances(R)
         if len(R) == 1:
             return np.empty((0, 4))
-        tree: FloatArray = scipy_linkage(self.distances(R), method=self.linkage)  # type: ignore[arg-type]
+        tree: FloatArray = scipy_linkage(distances, method=self.linkage)  # type: ignore[arg-type]
         return tree
 
     def distances(self, R: FloatArray) -> FloatArray:

@@ -61,7 +61,7 @@ class PenalizedGrouping(BaseEstimator):
 
 def sweep(moves: ColumnMoves, n_rows: float, cost: float, may_empty: bool) -> None:
     """Move every column once to where the likelihood less the price is highest."""
-    for j in range(len(moves.labels)):
+    for j in moves.order:
         own = moves.labels[j]
         others = moves.sizes
         others[own] -= 1
