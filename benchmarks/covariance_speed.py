@@ -42,7 +42,11 @@ def ratio(ours: Callable[[], object], theirs: Callable[[], object], turns: int) 
         theirs()
         times.append((middle - start, time.perf_counter() - middle))
     seconds = np.array(times)
-    return float(np.median(seconds[:, 0])), float(np.median(seconds[:, 1])), float(np.median(seconds[:, 0] / seconds[:, 1]))
+    return (
+        float(np.median(seconds[:, 0])),
+        float(np.median(seconds[:, 1])),
+        float(np.median(seconds[:, 0] / seconds[:, 1])),
+    )
 
 
 def whole_fit() -> None:
@@ -56,7 +60,9 @@ def whole_fit() -> None:
     model = BlockDiagonalCovariance(20)
     ours, peer, times = ratio(lambda: model.fit(X), theirs, 7)
     quality = matched_accuracy(design.partition, model.partition_)
-    print(f"p=2000 N=100 K=20: fit {ours:.3f} s, correlation and linkage {peer:.3f} s: {times:.2f} x (accuracy {quality:.3f})")
+    print(
+        f"p=2000 N=100 K=20: fit {ours:.3f} s, correlation and linkage {peer:.3f} s: {times:.2f} x (accuracy {quality:.3f})"
+    )
     model = BlockDiagonalCovariance()
     ours, peer, times = ratio(lambda: model.fit(X), theirs, 3)
     quality = matched_accuracy(design.partition, model.partition_)
@@ -91,7 +97,9 @@ def greedy_sweep() -> None:
         assert found[-1].labels[:12].max() < 10
 
     seconds, part, _ = ratio(ours, literal, 3)
-    print(f"greedy sweep p=200 K=10: {seconds:.3f} s, literal {part * 200 / 12:.1f} s: {part * 200 / 12 / seconds:.0f} x faster")
+    print(
+        f"greedy sweep p=200 K=10: {seconds:.3f} s, literal {part * 200 / 12:.1f} s: {part * 200 / 12 / seconds:.0f} x faster"
+    )
 
 
 def wide(dtype: type, n_groups: int | str) -> None:

@@ -30,7 +30,7 @@ Task = dict[str, Any]
 
 def arguments(description: str | None) -> argparse.Namespace:
     """Options that every experiment has."""
-    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=description)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="few runs, to see that it works (default)")
     size.add_argument("--full", action="store_true", help="the paper's number of runs")

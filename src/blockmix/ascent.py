@@ -100,18 +100,14 @@ def first_parameters(rows: ArrayRows, z: FloatArray, model: Model) -> Parameters
     p, G = rows.n_columns, z.shape[1]
     single = Layout((Partition.separate(p),) * G, model.shared)
     stacks = single.stacks
-    unit = Parameters(
-        np.full(G, 1 / G), np.zeros((G, p)), single, tuple(np.ones((len(s.owner), 1, 1)) for s in stacks)
-    )
+    unit = Parameters(np.full(G, 1 / G), np.zeros((G, p)), single, tuple(np.ones((len(s.owner), 1, 1)) for s in stacks))
     unit = replace(unit, means=sweep(rows, unit, z=z).means)
     full = sweep(rows, unit, full=True, z=z)
     scatter = centered_scatter(full, unit)
     return regrouped(full, scatter, propose(full, scatter, None, model, rows), model.prior)
 
 
-def propose(
-    full: Statistics, scatter: FloatArray, old: Layout | None, model: Model, rows: ArrayRows
-) -> Layout:
+def propose(full: Statistics, scatter: FloatArray, old: Layout | None, model: Model, rows: ArrayRows) -> Layout:
     """New groups for each covariance where they raise the objective; the old layout itself if none does."""
     prior, cost = model.prior, model.price(rows)
     pull = (prior.shrinkage + prior.ridge) * np.eye(scatter.shape[1], dtype=scatter.dtype)

@@ -62,7 +62,8 @@ class Layout:
         sizes = sorted({stack.columns.shape[1] for stack in single})
         by_size = [[stack for stack in single if stack.columns.shape[1] == size] for size in sizes]
         return tuple(
-            Stack(np.concatenate([s.owner for s in same]), np.concatenate([s.columns for s in same])) for same in by_size
+            Stack(np.concatenate([s.owner for s in same]), np.concatenate([s.columns for s in same]))
+            for same in by_size
         )
 
     @property
@@ -123,7 +124,11 @@ def assemble(weights: FloatArray, means: FloatArray, covariances: tuple[BlockCov
     shared = len(covariances) > 1 and all(c is covariances[0] for c in covariances)
     layout = Layout(tuple(c.partition for c in covariances), shared)
     held = [
-        {int(columns[0]): L for stack, factor in zip(c.partition.stacks, c.factors, strict=True) for columns, L in zip(stack, factor, strict=True)}
+        {
+            int(columns[0]): L
+            for stack, factor in zip(c.partition.stacks, c.factors, strict=True)
+            for columns, L in zip(stack, factor, strict=True)
+        }
         for c in covariances
     ]
     factors = tuple(

@@ -1,0 +1,47 @@
+"""The rules for the number of groups on the families A–D and the findings' designs: ARI of the selected partition."""
+
+from __future__ import annotations
+
+import warnings
+from zlib import crc32
+
+import numpy as np
+from auto_designs import FAMILIES
+from harness import Task, arguments, mean_by, run, show, write
+
+from blockmix import BlockDiagonalCovariance
+from blockmix.metrics import adjusted_rand
+
+RULES = ("auto", "silhouette", "bic")
+
+
+def choose(task: Task) -> dict[str, float]:
+    row = next(row for row in FAMILIES[task["family"]] if (row.name, row.n) == (task["design"], task["N"]))
+    # A seed of its own for each design, the same for each rule.
+    rng = np.random.default_rng([crc32(row.name.encode()), row.n, task["seed"]])
+    X, labels = row.draw(rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = BlockDiagonalCovariance(task["rule"]).fit(X)
+    return {"ari": adjusted_rand(labels, found.partition_), "K": float(found.n_groups_)}
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    runs = 50 if options.full else 5
+    tasks = [
+        {"family": family, "design": row.name, "N": row.n, "rule": rule, "seed": seed}
+        for family, rows in FAMILIES.items()
+        for row in rows
+        for rule in RULES
+        for seed in range(runs)
+    ]
+    table = mean_by(run("auto_rule", choose, tasks, options), ["family", "design", "N", "rule"], ["ari", "K"])
+    write("auto_rule", table, options)
+    show([line for line in table if line["family"] == "findings" or line["rule"] == "auto"])
+    families = mean_by(table, ["family", "rule"], ["ari"])
+    show([{**line, "rows": line.pop("runs")} for line in families])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,326 @@
+"""GaussianBiclustering: a Gaussian mixture with learned block-diagonal covariances (paper, section 3).
+
+Rows come in; row clusters come out of the responsibilities and column groups out of the blocks of each component's
+covariance.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from blockmix._types import FloatArray, IntArray, RandomState
+from blockmix.ascent import Ascent, Callback, Model, climb
+from blockmix.blocks import BlockCovariance
+from blockmix.columns import column_names, refuse_constant
+from blockmix.convergence import Outcome
+from blockmix.em import Parameters, Prior, center, log_joint
+from blockmix.grouping.n_groups import BicRule, as_grouping, as_rule
+from blockmix.grouping.proposal import Grouping, Rule, check_n_groups
+from blockmix.mixture import Mixture
+from blockmix.race import Progress, Runner, race
+from blockmix.rows import ArrayRows, one_blas_thread
+from blockmix.starts import portfolio as portfolio_of
+from blockmix.starts import start
+
+
+class GaussianBiclustering(Mixture):
+    """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number G of row clusters.
+    n_column_groups : int, sequence of G ints, {"auto", "bic", "silhouette"} or rule, default="auto"
+        Number of column groups: for all components, for each, or how to choose it within each component.
+        ``"auto"`` is ``"bic"`` here: the smallest BIC within the component.
+    grouping : {"hierarchical", "greedy", "relaxed", "penalized"} or object, default="hierarchical"
+        How the column groups are found.
+    shared_covariance : bool, default=False
+        One covariance, and one partition of the columns, for all components.
+    ridge : float, default=1e-6
+        Keeps covariances invertible; relative to the overall variance of each column.
+    shrinkage : float in [0, 1) or None
+        Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
+        times the rows of an average component. Use it where a component has fewer rows than a block has columns.
+    tol : float, default=1e-4
+        EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
+    max_iter : int, default=200
+        Most EM iterations of one start.
+    n_init : int, default=1
+        Number of starts, with different seeds; the best is kept.
+    init : str or array, default="kmeans"
+        ``"kmeans"``, ``"kmeans++"``, ``"random"``, ``"whitened"``, ``"hierarchical"``, ``"annealed"``; ``"portfolio"`` runs
+        all kinds for a few iterations and goes on with the best; an array holds labels (N,) or responsibilities (N, G).
+    warm_start : bool, default=False
+        Start the next fit from the parameters of the last one.
+    n_jobs : int or None
+        Starts that are run at the same time. A single start uses all cores by itself on data that are large enough.
+    random_state : int, RandomState or None
+        Seed of the starts and of `sample`.
+    verbose : int, default=0
+        1 prints a line per start, 2 a line per iteration.
+
+    Attributes
+    ----------
+    weights_ : array of shape (G,)
+    means_ : array of shape (G, p)
+    blocks_ : tuple of G BlockCovariance
+        Covariances in factored form; the same object G times with a shared covariance.
+    covariances_ : array of shape (G, p, p)
+        Made on demand.
+    row_labels_ : array of shape (N,)
+        Component of each row.
+    column_labels_ : array of shape (G, p)
+        Group of each column in each component, numbered by first appearance.
+    n_column_groups_ : array of shape (G,)
+    rows_, columns_, biclusters_ : boolean arrays
+        The biclusters (component, group) as scikit-learn's biclustering has them.
+    log_likelihood_ : float
+        Log-likelihood of the rows.
+    log_likelihood_trace_ : array
+        The objective at each iteration, which never falls: log-likelihood plus the penalties of `ridge` and
+        `shrinkage`, less BIC's price of the covariance parameters where the number of column groups is chosen.
+    n_iter_, converged_, outcome_ : int, bool, str
+        Iterations of the winning start, whether it settled, and how it ended: "converged", "iteration limit",
+        "degenerate" or "interrupted".
+    starts_ : list of tuples (name, objective, iterations)
+        Every start, the winner first.
+    n_parameters_ : int
+        G − 1 + Gp + Σ c(c+1)/2 over the distinct blocks.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4)) + np.repeat(rng.standard_normal((200, 2)), 2, axis=1)
+    >>> X[:100] += 6
+    >>> model = GaussianBiclustering(2, random_state=0).fit(X)
+    >>> model.column_labels_
+    array([[0, 0, 1, 1],
+           [0, 0, 1, 1]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        n_column_groups: int | Sequence[int] | str | Rule = "auto",
+        *,
+        grouping: str | Grouping = "hierarchical",
+        shared_covariance: bool = False,
+        ridge: float = 1e-6,
+        shrinkage: float | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        n_init: int = 1,
+        init: str | ArrayLike = "kmeans",
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_column_groups = n_column_groups
+        self.grouping = grouping
+        self.shared_covariance = shared_covariance
+        self.ridge = ridge
+        self.shrinkage = shrinkage
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init = init
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> GaussianBiclustering:
+        """Fit the mixture to the rows of X, shape (N, p).
+
+        A weight of 2 counts a row twice. `callback` is told of every iteration. An interrupt (Ctrl-C) ends the fit
+        with the best parameters so far.
+        """
+        self._check_parameters()
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        if len(X) < self.n_components:
+            raise ValueError(f"n_components={self.n_components} exceeds the n_samples={len(X)} rows of X")
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+        rows = ArrayRows.standardized(X, weights)
+        refuse_constant(rows.location, rows.scale**2, column_names(self))
+        model = self._model(rows)
+        with one_blas_thread():
+            runners = self._race(rows, model, self._teller(callback))
+        self._keep(runners, rows, model)
+        self._warn(runners[0].ascent, model)
+        return self
+
+    def _race(self, rows: ArrayRows, model: Model, tell: Callable[[Progress], object] | None) -> list[Runner]:
+        def run(begin: FloatArray | Parameters, max_iter: int, hear: Callback | None) -> Ascent:
+            return climb(rows, begin, model, self.tol, max_iter, hear)
+
+        portfolio = isinstance(self.init, str) and self.init == "portfolio"
+        return race(self._starts(rows, portfolio), run, self.max_iter, self.n_jobs, tell, portfolio)
+
+    def _starts(self, rows: ArrayRows, portfolio: bool) -> list[tuple[str, FloatArray | Parameters]]:
+        shape = (self.n_components, rows.n_columns)
+        if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == shape:
+            return [("warm", self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale))]
+        rng = check_random_state(self.random_state)
+        standard = (rows.X - rows.location) / rows.scale
+        kinds = portfolio_of(*standard.shape) if portfolio else [self.init]
+        if not isinstance(self.init, str):
+            return [("given", start(self.init, standard, rows.weights, self.n_components, rng))]
+        return [
+            (f"{kind} {i}", start(kind, standard, rows.weights, self.n_components, rng))
+            for i, kind in enumerate(list(kinds) * self.n_init, start=1)
+        ]
+
+    def _keep(self, runners: list[Runner], rows: ArrayRows, model: Model) -> None:
+        best = runners[0].ascent
+        self._parameters = best.parameters.in_units(rows.location, rows.scale)
+        shift = rows.total_weight * float(np.log(rows.scale).sum(dtype=float))
+        paid = model.price(rows) * self._parameters.layout.n_parameters
+        self.weights_, self.means_ = self._parameters.weights, self._parameters.means
+        self.log_likelihood_trace_ = np.array(best.trace) - shift
+        self.log_likelihood_ = float(self.log_likelihood_trace_[-1] - model.prior.value(best.parameters) + paid)
+        self.n_iter_ = len(best.trace)
+        self.converged_ = best.outcome is Outcome.CONVERGED
+        self.starts_ = [(r.name, r.ascent.trace[-1] - shift, len(r.ascent.trace)) for r in runners]
+        self.row_labels_ = np.asarray(self._log_joint(rows.X).argmax(axis=1))
+
+    def _warn(self, best: Ascent, model: Model) -> None:
+        self.outcome_ = best.outcome.value
+        largest = np.array([partition.sizes.max() for partition in self._parameters.layout.partitions])
+        counts = self.weights_ * len(self.row_labels_)
+        thin = np.flatnonzero(counts <= largest) if model.prior.shrinkage == 0 and not model.shared else []
+        for note in best.notes:
+            warnings.warn(note, ConvergenceWarning, stacklevel=3)
+        if best.outcome is Outcome.INTERRUPTED:
+            warnings.warn(
+                f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif best.outcome is Outcome.ITERATION_LIMIT:
+            warnings.warn(
+                f"EM stopped at max_iter={self.max_iter} before it settled: raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if len(thin):
+            g = int(thin[0])
+            self.outcome_ = Outcome.DEGENERATE.value
+            warnings.warn(
+                f"component {g} has {counts[g]:.1f} rows for a block of {largest[g]} columns, so its covariance rests on "
+                "the ridge: give shrinkage=0.1, more column groups or fewer components",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _teller(self, callback: Callable[[Progress], object] | None) -> Callable[[Progress], object] | None:
+        if not self.verbose:
+            return callback
+
+        def tell(progress: Progress) -> None:
+            if self.verbose > 1 or progress.iteration == 0:
+                print(f"{progress.start}: iteration {progress.iteration}, objective {progress.objective:.4f}")
+            if callback is not None:
+                callback(progress)
+
+        return tell
+
+    def _model(self, rows: ArrayRows) -> Model:
+        share = rows.total_weight / self.n_components
+        a = self.shrinkage or 0.0
+        n_groups, priced = self._n_groups(rows.n_columns)
+        return Model(
+            n_groups,
+            as_grouping(self.grouping, self.random_state),
+            self.shared_covariance,
+            Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
+            priced,
+        )
+
+    def _n_groups(self, p: int) -> tuple[tuple[object, ...], bool]:
+        """The number of groups, or its rule, per component, and whether a rule is among them."""
+        given = self.n_column_groups
+        if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str):
+            if len(given) != self.n_components:
+                raise ValueError(
+                    f"n_column_groups={list(given)!r} has {len(given)} numbers for n_components={self.n_components}: give one "
+                    "number per component, or a rule such as SilhouetteRule(candidates=...) to choose among several"
+                )
+            if self.shared_covariance and len(set(given)) > 1:
+                raise ValueError(
+                    f"n_column_groups={list(given)!r} differ, but shared_covariance=True has one partition"
+                )
+            return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
+        if isinstance(given, Integral):
+            return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
+        rule = BicRule() if isinstance(given, str) and given == "auto" else as_rule(given, "n_column_groups")
+        return (rule,) * self.n_components, True
+
+    def _check_parameters(self) -> None:
+        for name, least in (("n_components", 1), ("n_init", 1), ("max_iter", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+                raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
+        for name in ("ridge", "tol"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= value < np.inf):
+                raise ValueError(f"{name}={value!r} must be a number that is at least 0")
+        if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= self.shrinkage < 1):
+            raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
+
+    def _log_joint(self, X: FloatArray) -> FloatArray:
+        p = self.n_features_in_
+        rows = ArrayRows(X, np.ones(len(X), dtype=X.dtype), np.zeros(p, X.dtype), np.ones(p, X.dtype))
+        parts = rows.map(lambda chunk: log_joint(center(chunk.values, self._parameters), self._parameters).T)
+        return np.concatenate(list(parts)) - X.dtype.type(0.5 * p * np.log(2 * np.pi))
+
+    def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
+        return self.means_[g] + self.blocks_[g].sample(n, rng)
+
+    @property
+    def blocks_(self) -> tuple[BlockCovariance, ...]:
+        """Covariance of each component in factored form."""
+        check_is_fitted(self)
+        return self._parameters.covariances
+
+    @property
+    def covariances_(self) -> FloatArray:
+        """Covariance of each component, shape (G, p, p)."""
+        return np.stack([block.dense() for block in self.blocks_])
+
+    @property
+    def column_labels_(self) -> IntArray:  # type: ignore[override]
+        """Group of each column in each component, shape (G, p)."""
+        check_is_fitted(self)
+        return np.stack([partition.labels for partition in self._parameters.layout.partitions])
+
+    @property
+    def n_column_groups_(self) -> IntArray:
+        """Number of column groups of each component, shape (G,)."""
+        check_is_fitted(self)
+        return np.array([partition.n_groups for partition in self._parameters.layout.partitions])
+
+    @property
+    def n_parameters_(self) -> int:  # type: ignore[override]
+        """Free parameters: G − 1 weights, Gp means and the entries of the distinct blocks."""
+        check_is_fitted(self)
+        G, p = self.means_.shape
+        return G - 1 + G * p + self._parameters.layout.n_parameters

@@ -1,0 +1,198 @@
+"""RelaxedGrouping: groups as rows of probabilities, found by projected gradient ascent (paper, section 2.3).
+
+A covariance comes in; matrices D with rows on the simplex climb the penalised likelihood of a precision restricted
+to soft groups, and the best of them, rounded, goes out. The sign of λ is the opposite of the printed one, under which
+the trivial D = 1/K has the highest value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from blockmix._types import FloatArray, IntArray
+from blockmix.grouping.greedy import fill_empty
+from blockmix.grouping.proposal import Proposal, check_n_groups
+from blockmix.moments import correlation
+
+# Smallest eigenvalue of the correlation that is inverted. Mean ARI on 96 columns in 8 groups of the paper's grid, by
+# floor 0.01, 0.05, 0.1, 0.2: 0.00, 0.01, 1.00, 1.00 from 50 rows; on 24 columns in 4 groups with eigenvalues down to
+# 0.01 (random Wishart blocks, 800 rows), floor 0.05, 0.1, 0.2, 0.3: 0.98, 0.96, 0.88, 0.72.
+_FLOOR = 0.1
+
+# Membership that a column has in every group at the start, before its squared correlations with the seeds.
+_SOFT = 0.01
+
+
+class RelaxedGrouping(BaseEstimator):
+    """Maximise ½ log|Θ| − ½ tr(Θ R) + γ (‖D‖² − p) + λ log|DᵀD| over D ≥ 0 with rows that sum to 1.
+
+    Θ = Σ_k D_k R⁻¹ D_k = R⁻¹ ∘ (D Dᵀ) with D_k the diagonal matrix of column k of D (paper, eq. 8, with +λ).
+
+    Parameters
+    ----------
+    gamma : float
+        Weight of the term that pushes D towards 0 and 1.
+    lam : float
+        Weight of the term that keeps the columns of D apart, so that no group is empty or doubled.
+    step_size : float
+        First step along the gradient; later steps grow while the objective rises and are halved where it would fall.
+    max_iter : int
+        Most steps from each start.
+    tol : float
+        A start has converged when a step changes the objective by less than this fraction of it.
+    n_init : int
+        Number of starts; the problem is not convex.
+    random_state : int, RandomState or None
+        Chooses the columns that the starts are built around.
+
+    Examples
+    --------
+    >>> S = np.array([[1.0, -0.9, 0.1], [-0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
+    >>> RelaxedGrouping().group(S, 2).partition.labels
+    array([0, 0, 1])
+    """
+
+    def __init__(
+        self,
+        gamma: float = 0.2,
+        lam: float = 0.5,
+        step_size: float = 0.1,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        n_init: int = 10,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.gamma = gamma
+        self.lam = lam
+        self.step_size = step_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.random_state = random_state
+
+    def group(self, S: FloatArray, n_groups: int, n_rows: float = np.inf) -> Proposal:
+        """Climb from every start and round the D of the highest objective to exactly n_groups groups."""
+        R = floored(correlation(np.asarray(S, dtype=float)))
+        rng = check_random_state(self.random_state)
+        starts = seeded_starts(R, check_n_groups(n_groups, len(S)), self.n_init, rng)
+        objective = Relaxation.of(R, self.gamma, self.lam)
+        D, values, converged = ascend(objective, starts, self.step_size, self.max_iter, self.tol)
+        # The likelihood of the rounded partition chooses worse than the objective: it does not mind uneven groups.
+        best = int(np.argmax(values))
+        return Proposal(fill_empty(D[best]), converged=bool(converged[best]))
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """F(D) = ½ log|Q ∘ DDᵀ| − ½ Σ (Q∘R) ∘ (DDᵀ) + γ (‖D‖² − p) + λ log|DᵀD| for stacked D, shape (m, p, K).
+
+    Parameters
+    ----------
+    Q : array of shape (p, p)
+        The precision R⁻¹.
+    W : array of shape (p, p)
+        Q ∘ R, the weights of the trace term (paper, eq. 7).
+    gamma, lam : float
+        Weights of the two penalties.
+    """
+
+    Q: FloatArray
+    W: FloatArray
+    gamma: float
+    lam: float
+
+    @classmethod
+    def of(cls, R: FloatArray, gamma: float, lam: float) -> Relaxation:
+        """The objective for a positive definite correlation."""
+        Q = np.linalg.inv(R)
+        return cls(Q, Q * R, gamma, lam)
+
+    def value(self, D: FloatArray) -> FloatArray:
+        """F of each matrix, shape (m, p, K) to (m,); −inf where the columns of a D depend on each other."""
+        outer = D @ D.swapaxes(1, 2)
+        likelihood = 0.5 * (np.linalg.slogdet(self.Q * outer)[1] - np.einsum("ij,mij->m", self.W, outer))
+        binary = np.einsum("mij,mij->m", D, D) - D.shape[1]
+        apart = np.linalg.slogdet(D.swapaxes(1, 2) @ D)[1]
+        return np.asarray(likelihood + self.gamma * binary + self.lam * apart)
+
+    def gradient(self, D: FloatArray) -> FloatArray:
+        """(T∘Q − Q∘R + 2γI) D + 2λ D (DᵀD)⁻¹ with T = Θ⁻¹ (paper, eq. 9, with +λ), shape (m, p, K)."""
+        T = np.linalg.inv(self.Q * (D @ D.swapaxes(1, 2)))
+        inverse = np.linalg.inv(D.swapaxes(1, 2) @ D)
+        return np.asarray((T * self.Q - self.W) @ D + 2 * self.gamma * D + 2 * self.lam * D @ inverse)
+
+
+def ascend(
+    objective: Relaxation, starts: FloatArray, step_size: float, max_iter: int, tol: float
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Projected gradient ascent of all starts at once; returns D, shape (m, p, K), F(D) and whether each converged."""
+    D = starts.copy()
+    values = objective.value(D)
+    steps = np.full(len(D), float(step_size))
+    converged = np.zeros(len(D), dtype=bool)
+    for _ in range(max_iter):
+        at = np.flatnonzero(~converged)
+        if len(at) == 0:
+            break
+        moved = project_rows(D[at] + steps[at, None, None] * objective.gradient(D[at]))
+        change = objective.value(moved) - values[at]
+        # Only a rise is kept: values never fall.
+        rose = change > 0
+        D[at[rose]] = moved[rose]
+        values[at[rose]] += change[rose]
+        steps[at] *= np.where(rose, 1.5, 0.5)
+        converged[at] = np.abs(change) <= tol * np.maximum(1, np.abs(values[at]))
+    return D, values, converged
+
+
+def project_rows(D: FloatArray) -> FloatArray:
+    """The nearest point of the simplex to each row of D, max(D − t, 0) with t such that the row sums to 1.
+
+    Sorted decreasingly, u_1 ≥ … ≥ u_K: t = (u_1 + … + u_r − 1) / r for the largest r with u_r above that value.
+
+    Examples
+    --------
+    >>> project_rows(np.array([[1.4, 0.6, -1.0]]))
+    array([[0.9, 0.1, 0. ]])
+    """
+    decreasing = -np.sort(-D, axis=-1)
+    excess = np.cumsum(decreasing, axis=-1) - 1
+    ranks = np.arange(1, D.shape[-1] + 1)
+    kept = np.count_nonzero(decreasing * ranks > excess, axis=-1, keepdims=True)
+    shift = np.take_along_axis(excess, kept - 1, axis=-1) / kept
+    return np.maximum(D - shift, 0)
+
+
+def seeded_starts(R: FloatArray, n_groups: int, n_init: int, rng: np.random.RandomState) -> FloatArray:
+    """Memberships by squared correlation with K seed columns, drawn far apart as in k-means++, shape (m, p, K).
+
+    Near the barycentre the likelihood rises fastest where a block is split, so Dirichlet starts seldom find the blocks.
+    """
+    squared = R**2
+    # Drawing along an order that columns carry with them lets permuted columns have permuted starts.
+    order = np.argsort(squared.sum(axis=0))
+    nearest = np.zeros((n_init, len(R)))
+    seeds = np.empty((n_init, n_groups), dtype=np.intp)
+    for k in range(n_groups):
+        chance = np.cumsum(1 - nearest[:, order], axis=1)
+        drawn = (chance <= rng.uniform(size=(n_init, 1)) * chance[:, -1:]).sum(axis=1)
+        seeds[:, k] = order[drawn]
+        nearest = np.maximum(nearest, squared[seeds[:, k]])
+    # R∘R is positive definite, so every start has independent columns and a finite log|DᵀD|.
+    membership = squared[:, seeds].swapaxes(0, 1) + _SOFT
+    return np.asarray(membership / membership.sum(axis=-1, keepdims=True))
+
+
+def floored(R: FloatArray) -> FloatArray:
+    """R with its off-diagonal shrunk by the least factor that lifts the smallest eigenvalue to the floor."""
+    lowest = float(eigh(R, eigvals_only=True, subset_by_index=(0, 0))[0])
+    if lowest >= _FLOOR:
+        return R
+    shrunk = R * ((1 - _FLOOR) / (1 - lowest))
+    np.fill_diagonal(shrunk, 1)
+    return shrunk

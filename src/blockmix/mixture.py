@@ -1,0 +1,130 @@
+"""Mixture: what every fitted mixture of row clusters and column groups offers (paper, section 3).
+
+A subclass brings the log-densities of its components, its column labels and its parameter count; row labels,
+probabilities, scores, information criteria, samples and biclusters follow here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from blockmix._types import FloatArray, IntArray, RandomState
+from blockmix.columns import column_names, describe
+from blockmix.partition import Partition
+
+
+class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
+    """A fitted mixture with column groups in each component.
+
+    A bicluster is a pair (component, group): the rows of the component and the columns of the group.
+    """
+
+    n_components: int
+    random_state: RandomState
+    weights_: FloatArray
+    means_: FloatArray
+    row_labels_: IntArray
+    column_labels_: IntArray
+    n_features_in_: int
+    n_parameters_: int
+
+    @abstractmethod
+    def _log_joint(self, X: FloatArray) -> FloatArray:
+        """log π_g f_g(x), shape (N, G)."""
+
+    @abstractmethod
+    def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
+        """n rows drawn from component g, shape (n, p)."""
+
+    def predict(self, X: ArrayLike) -> IntArray:
+        """Most probable component of each row."""
+        return np.asarray(self._log_joint(self._rows(X)).argmax(axis=1))
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Probability of each component for each row, shape (N, G)."""
+        joint = self._log_joint(self._rows(X))
+        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Log-density of each row, shape (N,)."""
+        return np.asarray(logsumexp(self._log_joint(self._rows(X)), axis=1))
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """Mean log-density of the rows."""
+        return float(self.score_samples(X).mean(dtype=float))
+
+    def bic(self, X: ArrayLike) -> float:
+        """Bayesian information criterion, −2 log L + parameters · log N; smaller is better."""
+        density = self.score_samples(X)
+        return float(-2 * density.sum(dtype=float) + self.n_parameters_ * np.log(len(density)))
+
+    def aic(self, X: ArrayLike) -> float:
+        """Akaike's information criterion, −2 log L + 2 · parameters; smaller is better."""
+        return float(-2 * self.score_samples(X).sum(dtype=float) + 2 * self.n_parameters_)
+
+    def icl(self, X: ArrayLike) -> float:
+        """Integrated completed likelihood: BIC − 2 Σ log of each row's largest probability; smaller is better."""
+        joint = self._log_joint(self._rows(X))
+        density = logsumexp(joint, axis=1)
+        likelihood = density.sum(dtype=float) + (joint.max(axis=1) - density).sum(dtype=float)
+        return float(-2 * likelihood + self.n_parameters_ * np.log(len(density)))
+
+    def sample(self, n_samples: int = 1) -> tuple[FloatArray, IntArray]:
+        """Draw rows and the components they come from."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples} must be at least 1")
+        rng = check_random_state(self.random_state)
+        counts = rng.multinomial(n_samples, np.asarray(self.weights_, dtype=float))
+        X = np.concatenate([self._sample_component(g, count, rng) for g, count in enumerate(counts)])
+        return X, np.repeat(np.arange(len(counts)), counts)
+
+    def fit_predict(self, X: ArrayLike, y: object = None, **parameters: Any) -> IntArray:
+        """Fit and return the component of each row."""
+        labels: IntArray = self.fit(X, y, **parameters).row_labels_  # type: ignore[attr-defined]
+        return labels
+
+    @property
+    def labels_(self) -> IntArray:
+        """The component of each row: scikit-learn's name for `row_labels_`."""
+        check_is_fitted(self)
+        return self.row_labels_
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return [(g, k) for g, labels in enumerate(self.column_labels_) for k in range(labels.max() + 1)]
+
+    @property
+    def rows_(self) -> FloatArray:
+        """Rows of each bicluster, a boolean array of shape (biclusters, N)."""
+        check_is_fitted(self)
+        return np.array([self.row_labels_ == g for g, _ in self._pairs])
+
+    @property
+    def columns_(self) -> FloatArray:
+        """Columns of each bicluster, a boolean array of shape (biclusters, p)."""
+        check_is_fitted(self)
+        return np.array([self.column_labels_[g] == k for g, k in self._pairs])
+
+    def describe(self) -> str:
+        """Text that lists components, their sizes and their column groups by name."""
+        check_is_fitted(self)
+        names = column_names(self)
+        counts = np.bincount(self.row_labels_, minlength=len(self.weights_))
+        return "\n".join(
+            f"component {g}: {count} rows, weight {self.weights_[g]:.3f}; {describe(Partition(labels), names)}"
+            for g, (count, labels) in enumerate(zip(counts, self.column_labels_, strict=True))
+        )
+
+    def _rows(self, X: ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        rows: FloatArray = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return rows.astype(self.means_.dtype, copy=False)
