@@ -14,12 +14,24 @@ import numpy as np
 from blockmix._types import FloatArray
 from blockmix.blocks import BlockCovariance
 from blockmix.convergence import Aitken, Outcome
-from blockmix.em import Layout, Parameters, Prior, Statistics, centered_scatter, maximize, regrouped, sweep
+from blockmix.em import (
+    Layout,
+    Parameters,
+    Prior,
+    Statistics,
+    center,
+    centered_scatter,
+    log_joint,
+    maximize,
+    posterior,
+    regrouped,
+    sweep,
+)
 from blockmix.grouping.n_groups import find_groups
 from blockmix.grouping.proposal import Grouping
 from blockmix.objective import price
 from blockmix.partition import Partition
-from blockmix.rows import ArrayRows
+from blockmix.rows import ArrayRows, Chunk
 
 # Groups are looked at again once the gain still to come is below this, per row: waiting for the last digit before the first
 # regroup wastes iterations on blocks that will change.
@@ -70,14 +82,20 @@ def climb(
     trace: list[float] = []
     notes: list[str] = []
     patience = Aitken(max(tol, _LOOSE))
+    lost: set[int] = set()
     try:
         for iteration in range(max_iter):
             statistics = sweep(rows, parameters)
-            trace.append(_objective(statistics, parameters, model, rows))
+            value = objective(statistics, parameters, model, rows)
+            for g in set(np.flatnonzero(statistics.weight < _MIN_ROWS).tolist()) - lost:
+                lost.add(g)
+                parameters, statistics, value, note = reseed(g, rows, parameters, statistics, value, model)
+                notes.append(note)
+            trace.append(value)
             if callback is not None:
-                callback(iteration, trace[-1])
-            if not patience.settled(trace[-1] / rows.total_weight):
-                parameters = _revived(maximize(statistics, parameters, model.prior), parameters, statistics, notes)
+                callback(iteration, value)
+            if not patience.settled(value / rows.total_weight):
+                parameters = maximize(statistics, parameters, model.prior)
                 continue
             full = sweep(rows, parameters, full=True)
             scatter = centered_scatter(full, parameters)
@@ -135,10 +153,31 @@ def _gain(S: FloatArray, n: float, new: Partition, old: Partition, cost: float) 
     return float(gain) if gain > 1e-9 * n else 0.0
 
 
-def _objective(statistics: Statistics, parameters: Parameters, model: Model, rows: ArrayRows) -> float:
+def objective(statistics: Statistics, parameters: Parameters, model: Model, rows: ArrayRows) -> float:
+    """Log-likelihood and penalties of the parameters that a sweep was made with."""
     paid = model.price(rows) * parameters.layout.n_parameters
     return statistics.log_likelihood + model.prior.value(parameters) - paid
 
 
-def _revived(new: Parameters, old: Parameters, statistics: Statistics, notes: list[str]) -> Parameters:
-    return new
+def reseed(
+    g: int, rows: ArrayRows, old: Parameters, statistics: Statistics, value: float, model: Model
+) -> tuple[Parameters, Statistics, float, str]:
+    """Put a dead component on the row that is explained worst; the old state stays where that does not help."""
+    worst = min(rows.map(lambda chunk: _worst(chunk, old)), key=lambda found: found[0])
+    means = old.means.copy()
+    means[g] = worst[2]
+    weights = old.weights * (1 - 1 / rows.total_weight)
+    weights[g] += 1 / rows.total_weight
+    new = replace(old, weights=(weights / weights.sum()).astype(old.weights.dtype), means=means)
+    seen = sweep(rows, new)
+    reached = objective(seen, new, model, rows)
+    if reached > value:
+        return new, seen, reached, f"component {g} had lost all rows and was seeded again at row {worst[1]}"
+    return old, statistics, value, f"component {g} has lost all rows: fewer components or another start may fit better"
+
+
+def _worst(chunk: Chunk, parameters: Parameters) -> tuple[float, int, FloatArray]:
+    """Least log-density among the rows of a chunk that count, the row's number and its values."""
+    density = posterior(log_joint(center(chunk.values, parameters), parameters))[1]
+    i = int(np.argmin(np.where(chunk.weights > 0, density, np.inf)))
+    return float(density[i]), chunk.place.start + i, chunk.values[:, i]

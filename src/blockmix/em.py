@@ -20,6 +20,7 @@ from blockmix.rows import ArrayRows, Chunk
 # Up to this many numbers (components × columns) the blocks of all components are worked on in one batched call: the calls
 # cost more than the arithmetic. Above it they would not fit the cache together.
 _JOIN = 512
+_NOTHING = 1e-10  # share of the rows below which a component has no moments to speak of
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,9 +173,14 @@ class Statistics:
     scatter: tuple[FloatArray, ...]
 
     @property
+    def dead(self) -> FloatArray:
+        """Whether a component has next to no weight left, shape (G,)."""
+        return self.weight < _NOTHING * self.weight.sum()
+
+    @property
     def means(self) -> FloatArray:
-        """Σzx / Σz, shape (G, p)."""
-        return self.first / self.weight[:, None]
+        """Σzx / Σz, shape (G, p); the overall mean, which is zero, for a dead component."""
+        return self.first / np.where(self.dead, np.inf, self.weight)[:, None].astype(self.first.dtype)
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
@@ -299,6 +305,10 @@ def _factored(statistics: Statistics, layout: Layout, blocks: list[FloatArray], 
         if layout.shared:
             pooled = scatter.reshape(G, -1, *scatter.shape[1:]).mean(axis=0)
             scatter, size = pooled, np.full(len(pooled), counts.mean())
+        else:
+            # A dead component gets the overall variances: finite, and of no consequence at weight zero.
+            dead = statistics.dead[stack.owner]
+            scatter[dead], size = np.eye(scatter.shape[1]), np.where(dead, 1, size)
         at = np.arange(scatter.shape[1])
         scatter[:, at, at] += scatter.dtype.type(prior.shrinkage + prior.ridge)
         factor = cholesky(scatter / (size + prior.shrinkage).astype(scatter.dtype)[:, None, None])
