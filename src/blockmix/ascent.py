@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from blockmix._types import FloatArray
+from blockmix._types import FloatArray, IntArray
 from blockmix.blocks import BlockCovariance
 from blockmix.convergence import Aitken, Outcome
 from blockmix.em import (
@@ -61,11 +61,16 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
-    """Where EM ended: parameters in standardized columns, the trace of the objective, the outcome and what was noted."""
+    """Where EM ended: parameters in standardized columns, the trace of the objective, the outcome and what was noted.
+
+    `thin` counts the components that have no more rows than their largest block has columns: their likelihood comes from
+    a nearly singular covariance, so an ascent with fewer of them is the better one whatever its likelihood.
+    """
 
     parameters: Parameters
     trace: list[float]
     outcome: Outcome
+    thin: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -81,6 +86,7 @@ def climb(
     parameters = start if isinstance(start, Parameters) else first_parameters(rows, start, model)
     trace: list[float] = []
     notes: list[str] = []
+    outcome = Outcome.ITERATION_LIMIT
     patience = Aitken(max(tol, _LOOSE))
     lost: set[int] = set()
     try:
@@ -101,7 +107,8 @@ def climb(
             scatter = centered_scatter(full, parameters)
             layout = propose(full, scatter, parameters.layout, model, rows)
             if layout is parameters.layout and patience.tol <= tol:
-                return Ascent(parameters, trace, Outcome.CONVERGED, notes)
+                outcome = Outcome.CONVERGED
+                break
             if layout is parameters.layout:
                 patience = replace(patience, tol=tol)
                 parameters = maximize(statistics, parameters, model.prior)
@@ -109,8 +116,16 @@ def climb(
                 patience.restart()
                 parameters = regrouped(full, scatter, layout, model.prior)
     except KeyboardInterrupt:
-        return Ascent(parameters, trace, Outcome.INTERRUPTED, notes)
-    return Ascent(parameters, trace, Outcome.ITERATION_LIMIT, notes)
+        outcome = Outcome.INTERRUPTED
+    return Ascent(parameters, trace, outcome, len(thin_components(parameters, rows)), notes)
+
+
+def thin_components(parameters: Parameters, rows: ArrayRows) -> IntArray:
+    """Components with no more rows than columns in their largest block; none where the covariance is shared."""
+    if parameters.layout.shared:
+        return np.empty(0, dtype=np.intp)
+    largest = np.array([partition.sizes.max() for partition in parameters.layout.partitions])
+    return np.flatnonzero(parameters.weights * rows.total_weight <= largest)
 
 
 def first_parameters(rows: ArrayRows, z: FloatArray, model: Model) -> Parameters:

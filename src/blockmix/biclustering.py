@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from blockmix._types import FloatArray, IntArray, RandomState
-from blockmix.ascent import Ascent, Callback, Model, climb
+from blockmix.ascent import Ascent, Callback, Model, climb, thin_components
 from blockmix.blocks import BlockCovariance
 from blockmix.columns import column_names, refuse_constant
 from blockmix.convergence import Outcome
@@ -165,7 +165,7 @@ class GaussianBiclustering(Mixture):
         with one_blas_thread():
             runners = self._race(rows, model, self._teller(callback))
         self._keep(runners, rows, model)
-        self._warn(runners[0].ascent, model)
+        self._warn(runners[0].ascent, rows, model)
         return self
 
     def _race(self, rows: ArrayRows, model: Model, tell: Callable[[Progress], object] | None) -> list[Runner]:
@@ -202,11 +202,9 @@ class GaussianBiclustering(Mixture):
         self.starts_ = [(r.name, r.ascent.trace[-1] - shift, len(r.ascent.trace)) for r in runners]
         self.row_labels_ = np.asarray(self._log_joint(rows.X).argmax(axis=1))
 
-    def _warn(self, best: Ascent, model: Model) -> None:
+    def _warn(self, best: Ascent, rows: ArrayRows, model: Model) -> None:
         self.outcome_ = best.outcome.value
-        largest = np.array([partition.sizes.max() for partition in self._parameters.layout.partitions])
-        counts = self.weights_ * len(self.row_labels_)
-        thin = np.flatnonzero(counts <= largest) if model.prior.shrinkage == 0 and not model.shared else []
+        thin = thin_components(best.parameters, rows) if model.prior.shrinkage == 0 else []
         for note in best.notes:
             warnings.warn(note, ConvergenceWarning, stacklevel=3)
         if best.outcome is Outcome.INTERRUPTED:
@@ -224,8 +222,9 @@ class GaussianBiclustering(Mixture):
         if len(thin):
             g = int(thin[0])
             self.outcome_ = Outcome.DEGENERATE.value
+            count, largest = self.weights_[g] * rows.total_weight, best.parameters.layout.partitions[g].sizes.max()
             warnings.warn(
-                f"component {g} has {counts[g]:.1f} rows for a block of {largest[g]} columns, so its covariance rests on "
+                f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on "
                 "the ridge: give shrinkage=0.1, more column groups or fewer components",
                 ConvergenceWarning,
                 stacklevel=3,

@@ -1,6 +1,6 @@
 """Race: several starts of one fit, of which the best is kept (findings: diverse starts beat repeated ones).
 
-Named starts and a function that climbs from a start come in; the ascents, best objective first, go out. In a portfolio
+Named starts and a function that climbs from a start come in; the ascents, best first, go out: fewest thin components, then highest objective. In a portfolio
 every start climbs for a few iterations and only the best few go on to the end.
 """
 
@@ -84,7 +84,7 @@ def _run(
 
 
 def _ranked(runners: list[Runner]) -> list[Runner]:
-    return sorted(runners, key=lambda runner: -runner.ascent.trace[-1])
+    return sorted(runners, key=lambda runner: (runner.ascent.thin, -runner.ascent.trace[-1]))
 
 
 def _continued(runner: Runner, end: Ascent | None) -> Runner:

@@ -1,7 +1,7 @@
 """Starts: initial responsibilities of the components (paper, section 3, first step of EM).
 
-Standardized rows and weights come in; responsibilities z, shape (N, G), go out, in which no component is empty. One start
-repeated ten times is still one start: `portfolio` names diverse ones, of which EM keeps the best.
+Standardized rows and weights come in; responsibilities z, shape (N, G), go out, in which no component is empty. One
+start repeated ten times is still one start: `portfolio` names diverse ones, of which EM keeps the best.
 """
 
 from __future__ import annotations

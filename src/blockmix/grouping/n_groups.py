@@ -63,7 +63,7 @@ class SilhouetteRule(BaseEstimator):
             return _checked(self.candidates, p)
         low, high = 2, p - 1
         if self.center is not None:
-            center, reach = check_n_groups(self.center, p), int(2 * np.sqrt(p))
+            center, reach = check_n_groups(self.center, p, "center"), int(2 * np.sqrt(p))
             low, high = max(low, center - reach), min(high, center + reach)
         return np.arange(low, high + 1) if high >= low else np.array([p])  # p ≤ 2: nothing to compare
 
@@ -144,17 +144,18 @@ def as_grouping(grouping: str | Grouping, random_state: RandomState = None) -> G
     raise ValueError(f"grouping={grouping!r} must be one of {', '.join(GROUPINGS)} or an object with a method `group`")
 
 
-def as_rule(n_groups: object) -> Rule | None:
+def as_rule(n_groups: object, name: str = "n_groups") -> Rule | None:
     """Return the rule that `n_groups` names, the rule itself, or None for a number."""
     if isinstance(n_groups, Integral):
         return None
     if isinstance(n_groups, str) and n_groups in RULES:
         found: Rule = RULES[n_groups]()
         return found
-    if isinstance(n_groups, Rule) and not isinstance(n_groups, type):
+    # NumPy's numbers and arrays have a method `choose` of their own.
+    if isinstance(n_groups, Rule) and not isinstance(n_groups, (type, np.generic, np.ndarray)):
         return n_groups
     raise ValueError(
-        f"n_groups={n_groups!r} must be a whole number, one of {', '.join(RULES)}, or a rule such as "
+        f"{name}={n_groups!r} must be a whole number, one of {', '.join(RULES)}, or a rule such as "
         "SilhouetteRule(candidates=range(2, 5))"
     )
 
@@ -165,7 +166,7 @@ def find_groups(
     """Column groups of S: as many as `n_groups` says or its rule finds, by the given grouping."""
     rule = as_rule(n_groups)
     if rule is None:
-        return grouping.group(S, check_n_groups(n_groups, len(S)), n_rows)  # type: ignore[arg-type]
+        return grouping.group(S, check_n_groups(n_groups, len(S)), n_rows)
     return rule.choose(S, n_rows, grouping, squares)
 
 

@@ -49,12 +49,12 @@ class GroupingWarning(UserWarning):
     """The column groups are not what a user would expect: one group, no groups, or a search that did not converge."""
 
 
-def check_n_groups(n_groups: int, p: int) -> int:
+def check_n_groups(n_groups: object, p: int, name: str = "n_groups") -> int:
     """Return n_groups as an int if it is possible for p columns, else say what is wrong with it."""
     if isinstance(n_groups, bool) or not isinstance(n_groups, Integral):
-        raise ValueError(f"n_groups must be a whole number of column groups, not {n_groups!r}")
+        raise ValueError(f"{name}={n_groups!r} must be a whole number of column groups")
     if n_groups < 1:
-        raise ValueError(f"n_groups={n_groups} must be at least 1")
+        raise ValueError(f"{name}={n_groups} must be at least 1")
     if n_groups > p:
-        raise ValueError(f"n_groups={n_groups} exceeds the {p} columns of X")
+        raise ValueError(f"{name}={n_groups} exceeds the {p} columns of X")
     return int(n_groups)

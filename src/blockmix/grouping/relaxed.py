@@ -10,21 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from blockmix._types import FloatArray, IntArray
+from blockmix._types import FloatArray
 from blockmix.grouping.greedy import fill_empty
 from blockmix.grouping.proposal import Proposal, check_n_groups
 from blockmix.moments import correlation
 
-# Smallest eigenvalue of the correlation that is inverted. Mean ARI on 96 columns in 8 groups of the paper's grid, by
-# floor 0.01, 0.05, 0.1, 0.2: 0.00, 0.01, 1.00, 1.00 from 50 rows; on 24 columns in 4 groups with eigenvalues down to
-# 0.01 (random Wishart blocks, 800 rows), floor 0.05, 0.1, 0.2, 0.3: 0.98, 0.96, 0.88, 0.72.
+# Smallest eigenvalue of the correlation that is inverted. A lower one leaves Q to the noise of the smallest directions:
+# mean ARI for floors 0.01, 0.05, 0.1, 0.2 is 0.00, 0.01, 1.00, 1.00 on 96 columns in 8 groups of the paper's grid (50
+# rows). A higher one hides weak structure: 0.97, 0.92, 0.87, 0.73 on 24 columns in 4 random Wishart blocks (800 rows).
 _FLOOR = 0.1
 
-# Membership that a column has in every group at the start, before its squared correlations with the seeds.
+# Added to the squared correlations with the seeds, so that a column uncorrelated with all of them starts undecided.
 _SOFT = 0.01
 
 
@@ -50,6 +51,12 @@ class RelaxedGrouping(BaseEstimator):
     random_state : int, RandomState or None
         Chooses the columns that the starts are built around.
 
+    Notes
+    -----
+    Near 0 and 1 the binary term holds a misplaced column j where γ + λ/c_k exceeds (R⁻¹)_jj − 1, so a large γ freezes
+    the starts. On Σ_A and Σ_B (200 runs each) every γ of 0.05 … 1 with λ of 0.2 … 2 finds the groups in all runs from
+    100 rows; from 50 rows the default finds 0.945 and 1.00 of them, γ = λ = 1 finds 0.935 and 1.00.
+
     Examples
     --------
     >>> S = np.array([[1.0, -0.9, 0.1], [-0.9, 1.0, 0.0], [0.1, 0.0, 1.0]])
@@ -60,11 +67,11 @@ class RelaxedGrouping(BaseEstimator):
     def __init__(
         self,
         gamma: float = 0.2,
-        lam: float = 0.5,
+        lam: float = 1.0,
         step_size: float = 0.1,
         max_iter: int = 500,
         tol: float = 1e-6,
-        n_init: int = 10,
+        n_init: int = 20,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.gamma = gamma
@@ -77,14 +84,26 @@ class RelaxedGrouping(BaseEstimator):
 
     def group(self, S: FloatArray, n_groups: int, n_rows: float = np.inf) -> Proposal:
         """Climb from every start and round the D of the highest objective to exactly n_groups groups."""
+        self._check()
         R = floored(correlation(np.asarray(S, dtype=float)))
         rng = check_random_state(self.random_state)
         starts = seeded_starts(R, check_n_groups(n_groups, len(S)), self.n_init, rng)
         objective = Relaxation.of(R, self.gamma, self.lam)
         D, values, converged = ascend(objective, starts, self.step_size, self.max_iter, self.tol)
-        # The likelihood of the rounded partition chooses worse than the objective: it does not mind uneven groups.
+        # The likelihood of the rounded partitions chooses worse: it does not mind uneven groups. Exact recovery from 50
+        # rows, by objective against by likelihood: Σ_A 0.92 against 0.72, Σ_B 1.00 against 0.91.
         best = int(np.argmax(values))
         return Proposal(fill_empty(D[best]), converged=bool(converged[best]))
+
+    def _check(self) -> None:
+        if not self.lam > 0:
+            raise ValueError(f"lam={self.lam!r} must be positive: without that term all groups may become one")
+        if not self.gamma >= 0:
+            raise ValueError(f"gamma={self.gamma!r} must be at least 0")
+        if not self.step_size > 0:
+            raise ValueError(f"step_size={self.step_size!r} must be positive")
+        if not self.n_init >= 1:
+            raise ValueError(f"n_init={self.n_init!r} must be at least 1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +148,7 @@ class Relaxation:
 
 def ascend(
     objective: Relaxation, starts: FloatArray, step_size: float, max_iter: int, tol: float
-) -> tuple[FloatArray, FloatArray, IntArray]:
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Projected gradient ascent of all starts at once; returns D, shape (m, p, K), F(D) and whether each converged."""
     D = starts.copy()
     values = objective.value(D)
@@ -140,13 +159,12 @@ def ascend(
         if len(at) == 0:
             break
         moved = project_rows(D[at] + steps[at, None, None] * objective.gradient(D[at]))
-        change = objective.value(moved) - values[at]
-        # Only a rise is kept: values never fall.
-        rose = change > 0
-        D[at[rose]] = moved[rose]
-        values[at[rose]] += change[rose]
+        reached = objective.value(moved)
+        converged[at] = np.abs(reached - values[at]) <= tol * np.maximum(1, np.abs(values[at]))
+        # Only a rise is kept: the values never fall.
+        rose = reached > values[at]
+        D[at[rose]], values[at[rose]] = moved[rose], reached[rose]
         steps[at] *= np.where(rose, 1.5, 0.5)
-        converged[at] = np.abs(change) <= tol * np.maximum(1, np.abs(values[at]))
     return D, values, converged
 
 
@@ -171,7 +189,8 @@ def project_rows(D: FloatArray) -> FloatArray:
 def seeded_starts(R: FloatArray, n_groups: int, n_init: int, rng: np.random.RandomState) -> FloatArray:
     """Memberships by squared correlation with K seed columns, drawn far apart as in k-means++, shape (m, p, K).
 
-    Near the barycentre the likelihood rises fastest where a block is split, so Dirichlet starts seldom find the blocks.
+    Near D = 1/K the likelihood is ½(K − 1) tr(Eᵀ(Q∘R)E) in the deviations E, which is largest where a block is split. So
+    of Dirichlet starts around it 1 % reach the groups of Σ_A (100 or 800 rows), of these starts 37 %.
     """
     squared = R**2
     # Drawing along an order that columns carry with them lets permuted columns have permuted starts.
