@@ -6,7 +6,7 @@ every start climbs for a few iterations and only the best few go on to the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,9 +71,12 @@ def _run(
         return Runner(name, climb(start, max_iter, hear))
 
     runners: list[Runner] = []
-    try:
+    arrivals: Iterable[Runner] = (one(name, start) for name, start in starts)
+    if n_jobs not in (None, 1):
         pool = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-        for runner in pool(delayed(one)(name, start) for name, start in starts):
+        arrivals = pool(delayed(one)(name, start) for name, start in starts)
+    try:
+        for runner in arrivals:
             runners.append(runner)
             if runner.ascent.outcome is Outcome.INTERRUPTED:
                 break

@@ -95,15 +95,19 @@ def cut(tree: FloatArray, n_groups: int) -> Partition:
 
 
 def spans(tree: FloatArray) -> tuple[IntArray, IntArray]:
-    """Leaf order and, per node, where its columns start and stop in that order, shapes (p,) and (2p − 1, 2)."""
+    """Leaf order and, per node, where its columns start and stop in that order, shapes (p,) and (2p − 1, 2).
+
+    The larger branch comes first, so a node and its larger branch start at the same place.
+    """
     p = len(tree) + 1
-    children = tree[:, :2].astype(int)
     size = np.concatenate([np.ones(p, dtype=np.intp), tree[:, 3].astype(np.intp)])
-    span = np.zeros((2 * p - 1, 2), dtype=np.intp)
-    span[-1] = 0, p
+    children = tree[:, :2].astype(np.intp)
+    swap = size[children[:, 0]] < size[children[:, 1]]
+    children[swap] = children[swap, ::-1]
+    starts = np.zeros(2 * p - 1, dtype=np.intp)
     for k in range(p - 2, -1, -1):
-        left, right = children[k]
-        start, stop = span[p + k]
-        span[left] = start, start + size[left]
-        span[right] = start + size[left], stop
+        large, small = children[k]
+        starts[large] = starts[p + k]
+        starts[small] = starts[p + k] + size[large]
+    span = np.stack([starts, starts + size], axis=1)
     return np.argsort(span[:p, 0]), span

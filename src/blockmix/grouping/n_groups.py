@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from numbers import Integral
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.spatial.distance import squareform
 from sklearn.base import BaseEstimator
 
@@ -18,7 +17,7 @@ from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.blocks import cholesky
 from blockmix.grouping.auto import AutoRule
 from blockmix.grouping.greedy import GreedyGrouping
-from blockmix.grouping.hierarchical import HierarchicalGrouping, cut
+from blockmix.grouping.hierarchical import HierarchicalGrouping, cut, spans
 from blockmix.grouping.penalized import PenalizedGrouping
 from blockmix.grouping.proposal import Grouping, Proposal, Rule, check_n_groups
 from blockmix.grouping.relaxed import RelaxedGrouping
@@ -101,26 +100,36 @@ class BicRule(BaseEstimator):
 def tree_penalized(R: FloatArray, tree: FloatArray, n_rows: float, cost: float) -> FloatArray:
     """Penalised log-likelihood of every cut, up to a constant; entry K belongs to K groups, shape (p + 1,).
 
-    The larger branch keeps its factor and is extended by the smaller one, so a long chain costs O(p³) in all.
+    A cut with a block of n_rows columns or more has value −∞.
     """
     p = len(R)
-    values = np.full(p + 1, -np.inf)
-    values[p] = 0.0
-    members: list[IntArray] = [np.array([j]) for j in range(p)]
-    factors: list[FloatArray] = [np.ones((1, 1))] * p
-    for k in range(p - 1):
-        a, b = sorted(tree[k, :2].astype(int), key=lambda node: -len(members[node]))
-        A, B = members[a], members[b]
-        if len(A) + len(B) >= n_rows:
-            break
-        half = solve_triangular(factors[a], R[np.ix_(A, B)], lower=True)
-        rest = cholesky((R[np.ix_(B, B)] - half.T @ half)[None])[0]
-        gain = np.log(np.diag(factors[b])).sum() - np.log(np.diag(rest)).sum()
-        values[p - 1 - k] = values[p - k] + n_rows * gain - cost * len(A) * len(B)
-        members.append(np.concatenate([A, B]))
-        factors.append(np.block([[factors[a], np.zeros((len(A), len(B)))], [half.T, rest]]))
-        factors[a] = factors[b] = np.empty((0, 0))
-    return values
+    children = tree[:, :2].astype(np.intp)
+    sizes = np.concatenate([np.ones(p), tree[:, 3]])
+    logdets = node_logdets(R, tree)
+    pairs = sizes[children].prod(axis=1)
+    gains = 0.5 * n_rows * (logdets[children].sum(axis=1) - logdets[p:]) - cost * pairs
+    gains[tree[:, 3] >= n_rows] = -np.inf
+    return np.concatenate([[-np.inf], np.cumsum(gains)[::-1], [0.0]])
+
+
+def node_logdets(R: FloatArray, tree: FloatArray) -> FloatArray:
+    """log|R_AA| for the columns A of every node of a tree, shape (2p − 1,).
+
+    Where the larger branch always comes first, the nodes that start at one place are leading blocks of the largest of
+    them: its Cholesky factor has the determinants of all. The factors cost O(p³) in all, whatever the shape of the tree.
+    """
+    order, span = spans(tree)
+    start, stop = span.T
+    ordered = R[np.ix_(order, order)]
+    top = np.zeros(len(R), dtype=np.intp)
+    np.maximum.at(top, start, stop)
+    logdets = np.zeros(len(span))
+    for first in np.flatnonzero(top > np.arange(len(R)) + 1):
+        factor = cholesky(ordered[None, first : top[first], first : top[first]])[0]
+        leading = 2 * np.cumsum(np.log(np.diagonal(factor)))
+        nodes = np.flatnonzero(start == first)
+        logdets[nodes] = leading[stop[nodes] - first - 1]
+    return logdets
 
 
 GROUPINGS: dict[str, type[BaseEstimator]] = {

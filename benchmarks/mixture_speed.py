@@ -1,0 +1,186 @@
+"""Speed of the mixture against scikit-learn's full GaussianMixture: ratios in one process, quality beside them.
+
+    python benchmarks/mixture_speed.py [small] [large] [long] [wide]
+
+Both start from the same k-means labels and use all cores. "small" is Wine, Olive and Ecoli (Olive and Ecoli need the data
+folder, $BLOCKMIX_DATA or ../shared/data); "large" 50 000 × 200 in 5 components of 20 blocks; "long" 200 000 × 50;
+"wide" Golub 38 × 3051.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_wine
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+
+from blockmix import GaussianBiclustering
+
+DATA = Path(os.environ.get("BLOCKMIX_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def table(name: str, label: str, first: int) -> tuple[np.ndarray, np.ndarray] | None:
+    path = DATA / f"{name}.csv.gz"
+    if not path.exists():
+        print(f"{name}: left out, {name}.csv.gz is not in the data folder")
+        return None
+    with gzip.open(path, "rt") as file:
+        head, *rows = csv.reader(file)
+    return np.array([row[first:] for row in rows], dtype=float), np.array([row[head.index(label)] for row in rows])
+
+
+def peer_from(X: np.ndarray, labels: np.ndarray, **settings: object) -> GaussianMixture:
+    """scikit-learn's mixture, started at the M-step of the labels, so that it runs no k-means of its own."""
+    G = labels.max() + 1
+    means = np.stack([X[labels == g].mean(axis=0) for g in range(G)])
+    covariances = [np.cov(X[labels == g].T, bias=True) + 1e-6 * np.eye(X.shape[1]) for g in range(G)]
+    return GaussianMixture(
+        G,
+        weights_init=np.bincount(labels) / len(labels),
+        means_init=means,
+        precisions_init=np.linalg.inv(np.stack(covariances)),
+        **settings,
+    )
+
+
+def in_turns(ours: Callable[[], object], theirs: Callable[[], object], turns: int) -> tuple[float, float, float]:
+    times = []
+    for _ in range(turns):
+        start = time.perf_counter()
+        ours()
+        middle = time.perf_counter()
+        theirs()
+        times.append((middle - start, time.perf_counter() - middle))
+    a, b = np.array(times).T
+    return float(np.median(a)), float(np.median(b)), float(np.median(a / b))
+
+
+def small() -> None:
+    sets = {"Wine": (load_wine(return_X_y=True), 3)}
+    for name, label, first, G in (("olive", "region", 4, 3), ("ecoli", "class", 2, 8)):
+        found = table(name, label, first)
+        if found is not None:
+            sets[name.title()] = (found, G)
+    for name, ((X, y), G) in sets.items():
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        labels = KMeans(G, n_init=10, random_state=0).fit_predict(X)
+        for groups in ("auto", 3):
+            ours = GaussianBiclustering(G, groups, init=labels)
+            theirs = peer_from(X, labels)
+            a, b, ratio = in_turns(lambda m=ours, X=X: m.fit(X), lambda m=theirs, X=X: m.fit(X), 15)
+            print(
+                f"{name}, groups {groups}: {1e3 * a:.1f} ms against {1e3 * b:.1f} ms: {ratio:.2f} x; iterations "
+                f"{ours.n_iter_} and {theirs.n_iter_}; ARI {adjusted_rand_score(y, ours.row_labels_):.3f} and "
+                f"{adjusted_rand_score(y, theirs.predict(X)):.3f}; BIC {ours.bic(X):.0f} and {theirs.bic(X):.0f}"
+            )
+
+
+def planted(n: int, p: int, G: int, K: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, G, n)
+    X = np.empty((n, p))
+    size = p // K
+    for g in range(G):
+        rows = np.flatnonzero(labels == g)
+        columns = rng.permutation(p)
+        centre = spread * rng.standard_normal(p)
+        for k in range(K):
+            block = columns[k * size : (k + 1) * size]
+            A = rng.standard_normal((size, size)) / np.sqrt(size) + np.eye(size)
+            X[np.ix_(rows, block)] = rng.standard_normal((len(rows), size)) @ A.T + centre[block]
+    return X, labels
+
+
+def big(n: int, p: int, G: int, K: int, spread: float) -> None:
+    X, truth = planted(n + 5000, p, G, K, spread)
+    X, held, truth = X[:n], X[n:], truth[:n]
+    labels = KMeans(G, n_init=1, max_iter=5, random_state=0).fit_predict(X)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    start = time.perf_counter()
+    ours = GaussianBiclustering(G, K, init=labels).fit(X)
+    whole = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"n={n} p={p} G={G} K={K}: X {X.nbytes / 1e9:.2f} GB, peak rose from {before:.2f} to {peak:.2f} GB")
+    theirs = peer_from(X, labels)
+    start = time.perf_counter()
+    theirs.fit(X)
+    peer = time.perf_counter() - start
+    print(
+        f"  to convergence: {whole:.1f} s ({ours.n_iter_} iterations) against {peer:.1f} s ({theirs.n_iter_}): "
+        f"{peer / whole:.1f} x faster; held-out log-likelihood {ours.score(held):.3f} and {theirs.score(held):.3f}; "
+        f"ARI {adjusted_rand_score(truth, ours.row_labels_):.3f} and {adjusted_rand_score(truth, theirs.predict(X)):.3f}"
+    )
+    iteration(X, labels, ours)
+
+
+def iteration(X: np.ndarray, labels: np.ndarray, fitted: GaussianBiclustering) -> None:
+    """One EM iteration with fixed blocks against one of scikit-learn, and against the machine's matrix-product rate."""
+    from blockmix.em import Prior, maximize, sweep
+    from blockmix.rows import ArrayRows, one_blas_thread
+
+    rows = ArrayRows.standardized(X)
+    parameters = fitted._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+
+    def ours() -> None:
+        with one_blas_thread():
+            maximize(sweep(rows, parameters), parameters, Prior())
+
+    peer = peer_from(X, labels, reg_covar=0.0)
+    peer._initialize_parameters(X, np.random.RandomState(0))
+
+    def theirs() -> None:
+        _, responsibility = peer._e_step(X)
+        peer._m_step(X, responsibility)
+
+    a, b, ratio = in_turns(ours, theirs, 5)
+    sizes = np.concatenate([partition.sizes for partition in parameters.layout.partitions]).astype(float)
+    flops = 4 * len(X) * (sizes**2).sum()
+    A = np.random.default_rng(0).standard_normal((2000, 2000))
+    start = time.perf_counter()
+    for _ in range(3):
+        A @ A
+    rate = 3 * 2 * 2000**3 / (time.perf_counter() - start)
+    print(
+        f"  one iteration: {a:.3f} s against {b:.3f} s: {1 / ratio:.1f} x faster; {flops / 1e9:.1f} Gflop would take "
+        f"{flops / rate:.3f} s at the matrix-product rate of {rate / 1e9:.0f} Gflop/s: {a / (flops / rate):.1f} x from it"
+    )
+
+
+def wide() -> None:
+    found = table("golub", "label", 2)
+    if found is None:
+        return
+    X, y = found
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    for settings in ({}, {"n_column_groups": 305, "shrinkage": 0.5}, {"init": "annealed", "n_column_groups": 305, "shrinkage": 0.5}):
+        start = time.perf_counter()
+        model = GaussianBiclustering(2, random_state=0, **settings).fit(X)
+        seconds = time.perf_counter() - start
+        print(
+            f"Golub 38 x 3051, {settings}: {seconds:.1f} s, {model.n_iter_} iterations, groups {model.n_column_groups_}, "
+            f"ARI {adjusted_rand_score(y, model.row_labels_):.3f}"
+        )
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    asked = sys.argv[1:] or ["small", "large", "long", "wide"]
+    if "small" in asked:
+        small()
+    if "large" in asked:
+        big(50_000, 200, 5, 20, 0.5)
+    if "long" in asked:
+        big(200_000, 50, 5, 10, 0.7)
+    if "wide" in asked:
+        wide()
