@@ -87,6 +87,7 @@ def climb(
     trace: list[float] = []
     notes: list[str] = []
     outcome = Outcome.ITERATION_LIMIT
+    unmoved = -np.inf
     patience = Aitken(max(tol, _LOOSE))
     lost: set[int] = set()
     try:
@@ -103,17 +104,18 @@ def climb(
             if not patience.settled(value / rows.total_weight):
                 parameters = maximize(statistics, parameters, model.prior)
                 continue
+            if value - unmoved < tol * rows.total_weight:
+                outcome = Outcome.CONVERGED
+                break
             full = sweep(rows, parameters, full=True)
             scatter = centered_scatter(full, parameters)
             layout = propose(full, scatter, parameters.layout, model, rows)
-            if layout is parameters.layout and patience.tol <= tol:
-                outcome = Outcome.CONVERGED
-                break
             if layout is parameters.layout:
-                patience = replace(patience, tol=tol)
+                # The groups stand; they are looked at again only if the objective moves on from here by more than tol.
+                unmoved, patience = value, Aitken(tol, patience.values)
                 parameters = maximize(statistics, parameters, model.prior)
             else:
-                patience.restart()
+                unmoved, patience = -np.inf, Aitken(patience.tol)
                 parameters = regrouped(full, scatter, layout, model.prior)
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED

@@ -47,7 +47,3 @@ class Aitken:
         rate = gain / before if before != 0 else 0.0
         left = gain * rate / (1 - rate) if 0 < rate < 1 else gain
         return abs(left) < self.tol
-
-    def restart(self) -> None:
-        """Forget the values: the sequence has jumped."""
-        self.values = []

@@ -105,30 +105,31 @@ def tree_penalized(R: FloatArray, tree: FloatArray, n_rows: float, cost: float) 
     p = len(R)
     children = tree[:, :2].astype(np.intp)
     sizes = np.concatenate([np.ones(p), tree[:, 3]])
-    logdets = node_logdets(R, tree)
+    logdets = node_logdets(R, tree, n_rows)
     pairs = sizes[children].prod(axis=1)
     gains = 0.5 * n_rows * (logdets[children].sum(axis=1) - logdets[p:]) - cost * pairs
     gains[tree[:, 3] >= n_rows] = -np.inf
     return np.concatenate([[-np.inf], np.cumsum(gains)[::-1], [0.0]])
 
 
-def node_logdets(R: FloatArray, tree: FloatArray) -> FloatArray:
-    """log|R_AA| for the columns A of every node of a tree, shape (2p − 1,).
+def node_logdets(R: FloatArray, tree: FloatArray, most: float) -> FloatArray:
+    """log|R_AA| for the columns A of every node of a tree with fewer than `most` columns, else 0, shape (2p − 1,).
 
     Where the larger branch always comes first, the nodes that start at one place are leading blocks of the largest of
     them: its Cholesky factor has the determinants of all. The factors cost O(p³) in all, whatever the shape of the tree.
     """
     order, span = spans(tree)
     start, stop = span.T
-    ordered = R[np.ix_(order, order)]
+    nodes = np.flatnonzero((stop - start > 1) & (stop - start < most))
     top = np.zeros(len(R), dtype=np.intp)
-    np.maximum.at(top, start, stop)
+    np.maximum.at(top, start[nodes], stop[nodes])
     logdets = np.zeros(len(span))
-    for first in np.flatnonzero(top > np.arange(len(R)) + 1):
-        factor = cholesky(ordered[None, first : top[first], first : top[first]])[0]
+    for first in np.flatnonzero(top):
+        columns = order[first : top[first]]
+        factor = cholesky(R[np.ix_(columns, columns)][None])[0]
         leading = 2 * np.cumsum(np.log(np.diagonal(factor)))
-        nodes = np.flatnonzero(start == first)
-        logdets[nodes] = leading[stop[nodes] - first - 1]
+        own = nodes[start[nodes] == first]
+        logdets[own] = leading[stop[own] - first - 1]
     return logdets
 
 
