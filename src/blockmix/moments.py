@@ -110,5 +110,5 @@ def definite_correlation(S: FloatArray) -> FloatArray:
     A conditional variance that comes from an inverse P is exact to about eps · ‖P‖: with a ridge of √eps or less the
     error is as large as the variance itself, and the updates of an inverse run away.
     """
-    rounding = len(S) * np.finfo(np.result_type(S, np.float32)).eps
+    rounding = 10 * len(S) * np.finfo(np.result_type(S, np.float32)).eps
     return correlation(np.asarray(S, dtype=float), max(1e-6, float(rounding)))

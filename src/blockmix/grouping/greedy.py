@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from blockmix._types import FloatArray, IntArray
 from blockmix.grouping.proposal import Proposal, check_n_groups
 from blockmix.moments import definite_correlation
-from blockmix.objective import ColumnMoves
+from blockmix.objective import TOLERANCE, ColumnMoves
 from blockmix.partition import Partition
 
 
@@ -41,7 +41,6 @@ class GreedyGrouping(BaseEstimator):
         R = definite_correlation(S)
         partition = principal_start(R, check_n_groups(n_groups, len(S)))
         for _ in range(self.max_sweeps):
-            # Fresh inverses in every sweep keep the rounding of the updates from piling up.
             moves = ColumnMoves(R, partition)
             sweep(moves)
             if moves.partition == partition:
@@ -58,7 +57,7 @@ def sweep(moves: ColumnMoves) -> None:
             continue
         variances = moves.conditional_variances(j)
         best = int(np.argmin(variances))
-        if variances[best] < variances[own] * (1 - 1e-10):
+        if variances[best] < variances[own] * (1 - 2 * TOLERANCE):
             moves.move(j, best)
 
 

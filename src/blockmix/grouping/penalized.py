@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from blockmix._types import FloatArray
 from blockmix.grouping.proposal import Proposal, check_n_groups
 from blockmix.moments import definite_correlation
-from blockmix.objective import ColumnMoves, price
+from blockmix.objective import TOLERANCE, ColumnMoves, price
 from blockmix.partition import Partition
 
 
@@ -70,7 +70,7 @@ def sweep(moves: ColumnMoves, n_rows: float, cost: float, may_empty: bool) -> No
         value = -0.5 * n_rows * np.log(moves.conditional_variances(j)) - cost * others
         value[(others >= n_rows - 1) & (np.arange(len(others)) != own)] = -np.inf
         best = int(np.argmax(value))
-        if value[best] > value[own] + 1e-9 * n_rows:
+        if value[best] > value[own] + TOLERANCE * n_rows:
             moves.move(j, best)
 
 
@@ -85,7 +85,7 @@ def merge(R: FloatArray, partition: Partition, n_rows: float, cost: float, fixed
     best = gains.max(axis=1)
     while alive.sum() > (fixed or 1):
         a = int(np.argmax(best))
-        if fixed is None and best[a] <= 0:
+        if fixed is None and best[a] <= TOLERANCE * n_rows:
             break
         b = int(np.argmax(gains[a]))
         groups[b] += groups[a]
