@@ -8,7 +8,6 @@ allows it, loses groups in most runs because the likelihood rises whenever block
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 
 from blockmix._types import FloatArray, IntArray
@@ -66,9 +65,9 @@ def principal_start(R: FloatArray, n_groups: int) -> Partition:
 
     The paper takes the largest signed element, which depends on the arbitrary sign of an eigenvector.
     """
-    p = len(R)
-    _, vectors = eigh(R, subset_by_index=(p - n_groups, p - 1))
-    return fill_empty(np.abs(vectors[:, ::-1]))
+    # All vectors, because LAPACK's search for some of them finds none where the eigenvalues are equal (R = I).
+    _, vectors = np.linalg.eigh(R)
+    return fill_empty(np.abs(vectors[:, : -n_groups - 1 : -1]))
 
 
 def fill_empty(membership: FloatArray) -> Partition:
