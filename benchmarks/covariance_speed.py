@@ -61,7 +61,8 @@ def whole_fit() -> None:
     ours, peer, times = ratio(lambda: model.fit(X), theirs, 7)
     quality = matched_accuracy(design.partition, model.partition_)
     print(
-        f"p=2000 N=100 K=20: fit {ours:.3f} s, correlation and linkage {peer:.3f} s: {times:.2f} x (accuracy {quality:.3f})"
+        f"p=2000 N=100 K=20: fit {ours:.3f} s, correlation and linkage {peer:.3f} s: {times:.2f} x "
+        f"(accuracy {quality:.3f})"
     )
     model = BlockDiagonalCovariance()
     ours, peer, times = ratio(lambda: model.fit(X), theirs, 3)
@@ -98,7 +99,8 @@ def greedy_sweep() -> None:
 
     seconds, part, _ = ratio(ours, literal, 3)
     print(
-        f"greedy sweep p=200 K=10: {seconds:.3f} s, literal {part * 200 / 12:.1f} s: {part * 200 / 12 / seconds:.0f} x faster"
+        f"greedy sweep p=200 K=10: {seconds:.3f} s, literal {part * 200 / 12:.1f} s: "
+        f"{part * 200 / 12 / seconds:.0f} x faster"
     )
 
 

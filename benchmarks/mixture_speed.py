@@ -2,8 +2,8 @@
 
     python benchmarks/mixture_speed.py [small] [large] [long] [wide]
 
-Both start from the same k-means labels and use all cores. "small" is Wine, Olive and Ecoli (Olive and Ecoli need the data
-folder, $BLOCKMIX_DATA or ../shared/data); "large" 50 000 × 200 in 5 components of 20 blocks; "long" 200 000 × 50;
+Both start from the same k-means labels and use all cores. "small" is Wine, Olive and Ecoli (Olive and Ecoli need the
+data folder, $BLOCKMIX_DATA or ../shared/data); "large" 50 000 × 200 in 5 components of 20 blocks; "long" 200 000 × 50;
 "wide" Golub 38 × 3051.
 """
 
@@ -119,7 +119,8 @@ def big(n: int, p: int, G: int, K: int, spread: float) -> None:
     print(
         f"  to convergence: {whole:.1f} s ({ours.n_iter_} iterations) against {peer:.1f} s ({theirs.n_iter_}): "
         f"{peer / whole:.1f} x faster; held-out log-likelihood {ours.score(held):.3f} and {theirs.score(held):.3f}; "
-        f"ARI {adjusted_rand_score(truth, ours.row_labels_):.3f} and {adjusted_rand_score(truth, theirs.predict(X)):.3f}"
+        f"ARI {adjusted_rand_score(truth, ours.row_labels_):.3f} and "
+        f"{adjusted_rand_score(truth, theirs.predict(X)):.3f}"
     )
     iteration(X, labels, ours)
 
@@ -153,7 +154,8 @@ def iteration(X: np.ndarray, labels: np.ndarray, fitted: GaussianBiclustering) -
     rate = 3 * 2 * 2000**3 / (time.perf_counter() - start)
     print(
         f"  one iteration: {a:.3f} s against {b:.3f} s: {1 / ratio:.1f} x faster; {flops / 1e9:.1f} Gflop would take "
-        f"{flops / rate:.3f} s at the matrix-product rate of {rate / 1e9:.0f} Gflop/s: {a / (flops / rate):.1f} x from it"
+        f"{flops / rate:.3f} s at the matrix-product rate of {rate / 1e9:.0f} Gflop/s: "
+        f"{a / (flops / rate):.1f} x from it"
     )
 
 
@@ -163,12 +165,17 @@ def wide() -> None:
         return
     X, y = found
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    for settings in ({}, {"n_column_groups": 305, "shrinkage": 0.5}, {"init": "annealed", "n_column_groups": 305, "shrinkage": 0.5}):
+    for settings in (
+        {},
+        {"n_column_groups": 305, "shrinkage": 0.5},
+        {"init": "annealed", "n_column_groups": 305, "shrinkage": 0.5},
+    ):
         start = time.perf_counter()
         model = GaussianBiclustering(2, random_state=0, **settings).fit(X)
         seconds = time.perf_counter() - start
         print(
-            f"Golub 38 x 3051, {settings}: {seconds:.1f} s, {model.n_iter_} iterations, groups {model.n_column_groups_}, "
+            f"Golub 38 x 3051, {settings}: {seconds:.1f} s, {model.n_iter_} iterations, "
+            f"groups {model.n_column_groups_}, "
             f"ARI {adjusted_rand_score(y, model.row_labels_):.3f}"
         )
 

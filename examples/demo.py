@@ -23,7 +23,8 @@ def main() -> None:
     X = wine.data[wine.target == 1]
     X = (X - X.mean()) / X.std()
     print(
-        f"Grignolino wines: {X.shape[0]} rows, {X.shape[1]} chemical measurements, number of groups chosen by the program\n"
+        f"Grignolino wines: {X.shape[0]} rows, {X.shape[1]} chemical measurements, "
+        "number of groups chosen by the program\n"
     )
     model = BlockDiagonalCovariance().fit(X)
     print(model.describe())

@@ -1,7 +1,7 @@
 """Runs of an experiment: independent tasks, in parallel, with progress, kept on disk so that a killed run resumes.
 
-A task is a dictionary of plain values with its seed in it; a function turns it into a dictionary of figures. What is done
-is appended, a line at a time, to results/.runs/NAME.jsonl; a second call computes only what is missing there.
+A task is a dictionary of plain values with its seed in it; a function turns it into a dictionary of figures. What is
+done is appended, a line at a time, to results/.runs/NAME.jsonl; a second call computes only what is missing there.
 """
 
 from __future__ import annotations

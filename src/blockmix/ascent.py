@@ -1,7 +1,7 @@
 """Ascent: EM from a start to its end, with regroups between fast phases (paper, section 3).
 
-Rows, a start and a model come in; parameters, the trace of the objective and how it ended go out. A proposed partition is
-kept only where it raises the objective, so the trace never falls; the fit ends when a regroup changes nothing.
+Rows, a start and a model come in; parameters, the trace of the objective and how it ended go out. A proposed partition
+is kept only where it raises the objective, so the trace never falls; the fit ends when a regroup changes nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from blockmix.objective import price
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Chunk
 
-# Groups are looked at again once the gain still to come is below this, per row: waiting for the last digit before the first
-# regroup wastes iterations on blocks that will change.
+# Groups are looked at again once the gain still to come is below this, per row: waiting for the last digit before the
+# first regroup wastes iterations on blocks that will change.
 _LOOSE = 1e-2
 _MIN_ROWS = 0.5  # a component that explains less than half a row is dead
 
@@ -63,8 +63,8 @@ class Model:
 class Ascent:
     """Where EM ended: parameters in standardized columns, the trace of the objective, the outcome and what was noted.
 
-    `thin` counts the components that have no more rows than their largest block has columns: their likelihood comes from
-    a nearly singular covariance, so an ascent with fewer of them is the better one whatever its likelihood.
+    `thin` counts the components that have no more rows than their largest block has columns: their likelihood comes
+    from a nearly singular covariance, so an ascent with fewer of them is the better one whatever its likelihood.
     """
 
     parameters: Parameters

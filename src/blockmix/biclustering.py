@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,8 +58,9 @@ class GaussianBiclustering(Mixture):
     n_init : int, default=1
         Number of starts, with different seeds; the best is kept.
     init : str or array, default="kmeans"
-        ``"kmeans"``, ``"kmeans++"``, ``"random"``, ``"whitened"``, ``"hierarchical"``, ``"annealed"``; ``"portfolio"`` runs
-        all kinds for a few iterations and goes on with the best; an array holds labels (N,) or responsibilities (N, G).
+        ``"kmeans"``, ``"kmeans++"``, ``"random"``, ``"whitened"``, ``"hierarchical"``, ``"annealed"``;
+        ``"portfolio"`` runs all kinds for a few iterations and goes on with the best; an array holds labels (N,) or
+        responsibilities (N, G).
     warm_start : bool, default=False
         Start the next fit from the parameters of the last one.
     n_jobs : int or None
@@ -142,7 +144,7 @@ class GaussianBiclustering(Mixture):
 
     def fit(
         self,
-        X: ArrayLike,
+        X: Any,
         y: object = None,
         sample_weight: ArrayLike | None = None,
         callback: Callable[[Progress], object] | None = None,
@@ -204,7 +206,7 @@ class GaussianBiclustering(Mixture):
 
     def _warn(self, best: Ascent, rows: ArrayRows, model: Model) -> None:
         self.outcome_ = best.outcome.value
-        thin = thin_components(best.parameters, rows) if model.prior.shrinkage == 0 else []
+        thin = thin_components(best.parameters, rows)[: None if model.prior.shrinkage == 0 else 0]
         for note in best.notes:
             warnings.warn(note, ConvergenceWarning, stacklevel=3)
         if best.outcome is Outcome.INTERRUPTED:
@@ -260,8 +262,8 @@ class GaussianBiclustering(Mixture):
         if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str):
             if len(given) != self.n_components:
                 raise ValueError(
-                    f"n_column_groups={list(given)!r} has {len(given)} numbers for n_components={self.n_components}: give one "
-                    "number per component, or a rule such as SilhouetteRule(candidates=...) to choose among several"
+                    f"n_column_groups={list(given)!r} has {len(given)} numbers for n_components={self.n_components}: "
+                    "give one number per component, or a rule such as SilhouetteRule(candidates=...) to choose among several"
                 )
             if self.shared_covariance and len(set(given)) > 1:
                 raise ValueError(
@@ -280,19 +282,20 @@ class GaussianBiclustering(Mixture):
                 raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
         for name in ("ridge", "tol"):
             value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= value < np.inf):
+            if not (isinstance(value, (int, float)) and 0 <= value < np.inf):
                 raise ValueError(f"{name}={value!r} must be a number that is at least 0")
-        if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= self.shrinkage < 1):
+        if self.shrinkage is not None and not (isinstance(self.shrinkage, (int, float)) and 0 <= self.shrinkage < 1):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _log_joint(self, X: FloatArray) -> FloatArray:
         p = self.n_features_in_
         rows = ArrayRows(X, np.ones(len(X), dtype=X.dtype), np.zeros(p, X.dtype), np.ones(p, X.dtype))
         parts = rows.map(lambda chunk: log_joint(center(chunk.values, self._parameters), self._parameters).T)
-        return np.concatenate(list(parts)) - X.dtype.type(0.5 * p * np.log(2 * np.pi))
+        joint: FloatArray = np.concatenate(list(parts)) - X.dtype.type(0.5 * p * np.log(2 * np.pi))
+        return joint
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
-        return self.means_[g] + self.blocks_[g].sample(n, rng)
+        return np.asarray(self.means_[g] + self.blocks_[g].sample(n, rng))
 
     @property
     def blocks_(self) -> tuple[BlockCovariance, ...]:
@@ -321,5 +324,5 @@ class GaussianBiclustering(Mixture):
     def n_parameters_(self) -> int:  # type: ignore[override]
         """Free parameters: G − 1 weights, Gp means and the entries of the distinct blocks."""
         check_is_fitted(self)
-        G, p = self.means_.shape
+        G, p = len(self.weights_), self.n_features_in_
         return G - 1 + G * p + self._parameters.layout.n_parameters

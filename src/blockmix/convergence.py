@@ -22,8 +22,8 @@ class Outcome(Enum):
 class Aitken:
     """Stops when the limit extrapolated from the last three values is within `tol` of the last one.
 
-    With a = (l₃ − l₂) / (l₂ − l₁) the limit is l₂ + (l₃ − l₂) / (1 − a). It is trusted for 0 < a < 1; otherwise the last
-    gain itself must be below `tol`.
+    With a = (l₃ − l₂) / (l₂ − l₁) the limit is l₂ + (l₃ − l₂) / (1 − a). It is trusted for 0 < a < 1; otherwise the
+    last gain itself must be below `tol`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """EM of the block-diagonal mixture: parameters, one sweep over the rows, and their maximizer (paper, section 3).
 
 Rows and parameters come in; statistics that add up go out of the sweep, and new parameters out of `maximize`. While the
-column groups are fixed a sweep takes only the scatter within blocks, Σ c² per row and component; a full sweep takes all of
-it, so that new groups can be proposed.
+column groups are fixed a sweep takes only the scatter within blocks, Σ c² per row and component; a full sweep takes all
+of it, so that new groups can be proposed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from blockmix.blocks import BlockCovariance, cholesky, inverse_factors
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Chunk
 
-# Up to this many numbers (components × columns) the blocks of all components are worked on in one batched call: the calls
-# cost more than the arithmetic. Above it they would not fit the cache together.
+# Up to this many numbers (components × columns) the blocks of all components are worked on in one batched call: the
+# calls cost more than the arithmetic. Above it they would not fit the cache together.
 _JOIN = 512
 _NOTHING = 1e-10  # share of the rows below which a component has no moments to speak of
 
@@ -37,7 +37,7 @@ class Stack:
             total[self.owner[0]] = values.sum(axis=0)
             return total
         member = (np.arange(n_components)[:, None] == self.owner).astype(values.dtype)
-        return member @ values
+        return np.asarray(member @ values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +94,13 @@ class Parameters:
 
     @cached_property
     def precision_traces(self) -> FloatArray:
-        """tr Σ_g⁻¹, shape (G,)."""
+        """Tr Σ_g⁻¹, shape (G,)."""
         return self._per_component([np.einsum("bij,bij->b", W, W) for W in self.whiteners])
 
     def _per_component(self, by_block: list[FloatArray]) -> FloatArray:
         G = len(self.weights)
         pairs = zip(self.layout.stacks, by_block, strict=True)
-        return np.sum([stack.by_component(values, G) for stack, values in pairs], axis=0, dtype=float)
+        return np.asarray(np.sum([stack.by_component(values, G) for stack, values in pairs], axis=0, dtype=float))
 
     @cached_property
     def covariances(self) -> tuple[BlockCovariance, ...]:
@@ -141,7 +141,7 @@ def assemble(weights: FloatArray, means: FloatArray, covariances: tuple[BlockCov
 
 @dataclass(frozen=True)
 class Prior:
-    """A penalty −½ Σ_g [κ log|Σ_g| + (κ + ρ) tr Σ_g⁻¹], in standardized columns; of fixed strength, so EM stays monotone.
+    """A penalty −½ Σ_g [κ log|Σ_g| + (κ + ρ) tr Σ_g⁻¹] in standardized columns, fixed, so that EM stays monotone.
 
     κ (`shrinkage`) pseudo-rows pull each block to the diagonal of overall variances; ρ (`ridge`) keeps a singular block
     invertible.
@@ -175,7 +175,7 @@ class Statistics:
     @property
     def dead(self) -> FloatArray:
         """Whether a component has next to no weight left, shape (G,)."""
-        return self.weight < _NOTHING * self.weight.sum()
+        return np.asarray(self.weight < _NOTHING * self.weight.sum())
 
     @property
     def means(self) -> FloatArray:
@@ -192,7 +192,7 @@ class Statistics:
 
 
 def log_joint(centered: list[FloatArray], parameters: Parameters) -> FloatArray:
-    """log π_g f_g(x) without the constant −(p/2) log 2π, shape (G, m), from blocks already centered."""
+    """Log π_g f_g(x) without the constant −(p/2) log 2π, shape (G, m), from blocks already centered."""
     G = len(parameters.weights)
     distances = np.zeros((G, centered[0].shape[-1]), dtype=centered[0].dtype)
     for stack, W, C in zip(parameters.layout.stacks, parameters.whiteners, centered, strict=True):
@@ -200,7 +200,7 @@ def log_joint(centered: list[FloatArray], parameters: Parameters) -> FloatArray:
         distances += stack.by_component(np.einsum("bcm,bcm->bm", white, white), G)
     with np.errstate(divide="ignore"):
         level = np.log(parameters.weights) - 0.5 * parameters.logdets
-    return level.astype(distances.dtype)[:, None] - 0.5 * distances
+    return np.asarray(level.astype(distances.dtype)[:, None] - 0.5 * distances)
 
 
 def center(values: FloatArray, parameters: Parameters) -> list[FloatArray]:
@@ -257,8 +257,8 @@ def _chunk_statistics(chunk: Chunk, parameters: Parameters, full: bool, given: F
 def _block_scatter(C: FloatArray, z: FloatArray) -> FloatArray:
     weighted = C * z[:, None, :]
     if C.shape[1] == 1:
-        return np.einsum("bcm,bcm->bc", weighted, C)[:, :, None]
-    return np.matmul(weighted, C.swapaxes(1, 2))
+        return np.asarray(np.einsum("bcm,bcm->bc", weighted, C)[:, :, None])
+    return np.asarray(np.matmul(weighted, C.swapaxes(1, 2)))
 
 
 def _full_scatter(values: FloatArray, means: FloatArray, z: FloatArray) -> FloatArray:
@@ -272,7 +272,7 @@ def _full_scatter(values: FloatArray, means: FloatArray, z: FloatArray) -> Float
 def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:
     """New parameters from the statistics of a block sweep (paper, section 3, M-step), blocks as they are."""
     shift = statistics.means - old.means
-    blocks = []
+    blocks: list[FloatArray] = []
     for stack, scatter in zip(old.layout.stacks, statistics.scatter, strict=True):
         d = shift[stack.owner[:, None], stack.columns]
         blocks.append(scatter - statistics.weight[stack.owner][:, None, None] * d[:, :, None] * d[:, None, :])

@@ -14,14 +14,15 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.columns import column_names, describe
 from blockmix.partition import Partition
+from blockmix.storage import Storable
 
 
-class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
+class Mixture(Storable, BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
     """A fitted mixture with column groups in each component.
 
     A bicluster is a pair (component, group): the rows of the component and the columns of the group.
@@ -38,11 +39,11 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
 
     @abstractmethod
     def _log_joint(self, X: FloatArray) -> FloatArray:
-        """log π_g f_g(x), shape (N, G)."""
+        """Logarithm of π_g f_g(x), shape (N, G)."""
 
     @abstractmethod
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
-        """n rows drawn from component g, shape (n, p)."""
+        """Draw n rows from component g, shape (n, p)."""
 
     def predict(self, X: ArrayLike) -> IntArray:
         """Most probable component of each row."""
@@ -61,21 +62,28 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
         """Mean log-density of the rows."""
         return float(self.score_samples(X).mean(dtype=float))
 
-    def bic(self, X: ArrayLike) -> float:
+    def bic(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion, −2 log L + parameters · log N; smaller is better."""
-        density = self.score_samples(X)
-        return float(-2 * density.sum(dtype=float) + self.n_parameters_ * np.log(len(density)))
+        return self._criteria(X, sample_weight)["bic"]
 
-    def aic(self, X: ArrayLike) -> float:
+    def aic(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Akaike's information criterion, −2 log L + 2 · parameters; smaller is better."""
-        return float(-2 * self.score_samples(X).sum(dtype=float) + 2 * self.n_parameters_)
+        return self._criteria(X, sample_weight)["aic"]
 
-    def icl(self, X: ArrayLike) -> float:
+    def icl(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Integrated completed likelihood: BIC − 2 Σ log of each row's largest probability; smaller is better."""
-        joint = self._log_joint(self._rows(X))
+        return self._criteria(X, sample_weight)["icl"]
+
+    def _criteria(self, X: ArrayLike, sample_weight: ArrayLike | None) -> dict[str, float]:
+        """Log-likelihood and all criteria from one look at the rows; a weight of 2 counts a row twice."""
+        rows = self._rows(X)
+        joint = self._log_joint(rows)
         density = logsumexp(joint, axis=1)
-        likelihood = density.sum(dtype=float) + (joint.max(axis=1) - density).sum(dtype=float)
-        return float(-2 * likelihood + self.n_parameters_ * np.log(len(density)))
+        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        likelihood, certainty = float(weights @ density), float(weights @ (joint.max(axis=1) - density))
+        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weights.sum()))
+        aic = -2 * likelihood + 2 * self.n_parameters_
+        return {"log_likelihood": likelihood, "bic": bic, "icl": bic - 2 * certainty, "aic": aic}
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, IntArray]:
         """Draw rows and the components they come from."""
@@ -89,7 +97,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
 
     def fit_predict(self, X: ArrayLike, y: object = None, **parameters: Any) -> IntArray:
         """Fit and return the component of each row."""
-        labels: IntArray = self.fit(X, y, **parameters).row_labels_  # type: ignore[attr-defined]
+        labels: IntArray = self.fit(X, y, **parameters).row_labels_
         return labels
 
     @property

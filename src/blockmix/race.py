@@ -1,7 +1,7 @@
 """Race: several starts of one fit, of which the best is kept (findings: diverse starts beat repeated ones).
 
-Named starts and a function that climbs from a start come in; the ascents, best first, go out: fewest thin components, then highest objective. In a portfolio
-every start climbs for a few iterations and only the best few go on to the end.
+Named starts and a function that climbs from a start come in; the ascents, best first, go out: fewest thin components,
+then highest objective. In a portfolio every start climbs for a few iterations and only the best few go on to the end.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def node_logdets(R: FloatArray, tree: FloatArray, most: float) -> FloatArray:
     """log|R_AA| for the columns A of every node of a tree with fewer than `most` columns, else 0, shape (2p − 1,).
 
     Where the larger branch always comes first, the nodes that start at one place are leading blocks of the largest of
-    them: its Cholesky factor has the determinants of all. The factors cost O(p³) in all, whatever the shape of the tree.
+    them: its Cholesky factor has the determinants of all. The factors cost O(p³) in all, whatever the tree looks like.
     """
     order, span = spans(tree)
     start, stop = span.T

@@ -53,8 +53,9 @@ def check_n_groups(n_groups: object, p: int, name: str = "n_groups") -> int:
     """Return n_groups as an int if it is possible for p columns, else say what is wrong with it."""
     if isinstance(n_groups, bool) or not isinstance(n_groups, Integral):
         raise ValueError(f"{name}={n_groups!r} must be a whole number of column groups")
-    if n_groups < 1:
-        raise ValueError(f"{name}={n_groups} must be at least 1")
-    if n_groups > p:
-        raise ValueError(f"{name}={n_groups} exceeds the {p} columns of X")
-    return int(n_groups)
+    number = int(n_groups)
+    if number < 1:
+        raise ValueError(f"{name}={number} must be at least 1")
+    if number > p:
+        raise ValueError(f"{name}={number} exceeds the {p} columns of X")
+    return number
