@@ -22,9 +22,10 @@ from blockmix.columns import column_names, describe, grouped_names, refuse_const
 from blockmix.grouping.n_groups import as_grouping, as_rule, find_groups
 from blockmix.grouping.proposal import Grouping, GroupingWarning, Rule
 from blockmix.moments import Moments
+from blockmix.storage import Storable
 
 
-class BlockDiagonalCovariance(EmpiricalCovariance):
+class BlockDiagonalCovariance(Storable, EmpiricalCovariance):
     """Gaussian covariance Σ = Σ_k D_k S D_k with learned column groups D.
 
     Parameters
