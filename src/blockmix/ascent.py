@@ -36,6 +36,9 @@ from blockmix.rows import ArrayRows, Chunk
 # Groups are looked at again once the gain still to come is below this, per row: waiting for the last digit before the
 # first regroup wastes iterations on blocks that will change.
 _LOOSE = 1e-2
+# Rows beyond its largest block from which a component counts when starts are compared. On Ecoli random starts end with
+# components of 1, 1, 4 and 4 rows, a higher likelihood than any other start and ARI 0.25 instead of 0.63.
+_SPARE = 5
 _MIN_ROWS = 0.5  # a component that explains less than half a row is dead
 
 Callback = Callable[[int, float], object]
@@ -63,7 +66,7 @@ class Model:
 class Ascent:
     """Where EM ended: parameters in standardized columns, the trace of the objective, the outcome and what was noted.
 
-    `thin` counts the components that have no more rows than their largest block has columns: their likelihood comes
+    `thin` counts the components that have hardly more rows than their largest block has columns: their likelihood comes
     from a nearly singular covariance, so an ascent with fewer of them is the better one whatever its likelihood.
     """
 
@@ -119,15 +122,15 @@ def climb(
                 parameters = regrouped(full, scatter, layout, model.prior)
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED
-    return Ascent(parameters, trace, outcome, len(thin_components(parameters, rows)), notes)
+    return Ascent(parameters, trace, outcome, len(thin_components(parameters, rows, _SPARE)), notes)
 
 
-def thin_components(parameters: Parameters, rows: ArrayRows) -> IntArray:
-    """Components with no more rows than columns in their largest block; none where the covariance is shared."""
+def thin_components(parameters: Parameters, rows: ArrayRows, spare: int = 0) -> IntArray:
+    """Components with at most `spare` rows more than their largest block has columns; none that share a covariance."""
     if parameters.layout.shared:
         return np.empty(0, dtype=np.intp)
     largest = np.array([partition.sizes.max() for partition in parameters.layout.partitions])
-    return np.flatnonzero(parameters.weights * rows.total_weight <= largest)
+    return np.flatnonzero(parameters.weights * rows.total_weight <= largest + spare)
 
 
 def first_parameters(rows: ArrayRows, z: FloatArray, model: Model) -> Parameters:

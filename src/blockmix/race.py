@@ -15,8 +15,8 @@ from joblib import Parallel, delayed
 from blockmix.ascent import Ascent
 from blockmix.convergence import Outcome
 
-SHORT = 15  # iterations of each start of a portfolio
-FINALISTS = 3  # starts of a portfolio that go on
+SHORT = 25  # iterations of each start of a portfolio
+FINALISTS = 5  # starts of a portfolio that go on
 
 Climb = Callable[[Any, int, Callable[[int, float], object] | None], Ascent]
 

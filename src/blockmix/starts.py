@@ -86,8 +86,8 @@ def portfolio(N: int, p: int) -> list[str]:
     >>> portfolio(50, 100)[0]
     'annealed'
     """
-    diverse = ["kmeans", "whitened", "hierarchical", *["kmeans++"] * 4, *["random"] * 4]
-    return ["annealed", "annealed", *diverse] if p > N else diverse
+    diverse = ["kmeans", "whitened", "hierarchical", *["kmeans++"] * 5]
+    return ["annealed", "annealed", *diverse] if p > N else [*diverse, *["random"] * 8]
 
 
 def kmeans(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
