@@ -19,9 +19,9 @@ LAYERS: list[set[str]] = [
     {"moments", "partition", "blocks"},
     {"objective"},
     {"grouping"},
-    {"rows", "convergence", "starts", "em", "ascent", "race", "annealing", "factor_em", "factor_ascent"},
-    {"columns", "storage", "covariance", "mixture", "biclustering", "factor"},
-    {"selection", "metrics", "topics", "datasets"},
+    {"rows", "convergence", "starts", "em", "ascent", "race", "annealing", "modes", "factor_em", "factor_ascent"},
+    {"columns", "packing", "storage", "covariance", "mixture", "biclustering", "factor"},
+    {"trials", "selection", "metrics", "topics", "datasets"},
     {"plotting", "report"},
     {"cli"},
 ]
