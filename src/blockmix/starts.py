@@ -169,7 +169,7 @@ def principal_scores(X: FloatArray, weights: FloatArray) -> tuple[FloatArray, Fl
         axes = centered.T @ (root * vectors)
     else:
         values, axes = eigh((root * centered).T @ (root * centered))
-    kept = np.flatnonzero(values > len(values) * np.finfo(X.dtype).eps * values[-1])[::-1]
+    kept = np.flatnonzero(values > 32 * len(values) * np.finfo(X.dtype).eps * values[-1])[::-1]
     if len(kept) == 0:
         return np.zeros((len(X), 1), dtype=X.dtype), np.ones(1, dtype=X.dtype)
     axes = axes[:, kept] / np.linalg.norm(axes[:, kept], axis=0)
