@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from blockmix._types import FloatArray, IntArray, RandomState
+from blockmix.annealing import critical_eigenvalues
 from blockmix.ascent import Ascent, Callback, Model, climb, thin_components
 from blockmix.blocks import BlockCovariance
 from blockmix.columns import column_names, refuse_constant
@@ -26,6 +27,7 @@ from blockmix.em import Parameters, Prior, center, log_joint
 from blockmix.grouping.n_groups import BicRule, as_grouping, as_rule
 from blockmix.grouping.proposal import Grouping, Rule, check_n_groups
 from blockmix.mixture import Mixture
+from blockmix.modes import Mode, modes
 from blockmix.race import Progress, Runner, race
 from blockmix.rows import ArrayRows, one_blas_thread
 from blockmix.starts import portfolio as portfolio_of
@@ -95,6 +97,9 @@ class GaussianBiclustering(Mixture):
         "degenerate" or "interrupted".
     starts_ : list of tuples (name, objective, iterations)
         Every start, the winner first.
+    critical_ratio_ : float
+        Only after annealed starts: λ1/λ2 of the block-whitened rows. Near 1 the seed decides which clusters are found;
+        a large value says that seeds will agree, not that they are right. `modes` shows the alternatives.
     n_parameters_ : int
         G − 1 + Gp + Σ c(c+1)/2 over the distinct blocks.
 
@@ -170,6 +175,15 @@ class GaussianBiclustering(Mixture):
         self._warn(runners[0].ascent, rows, model)
         return self
 
+    def modes(self, X: ArrayLike, n_modes: int = 5) -> list[Mode]:
+        """Distinct row clusterings of data with more columns than rows, each with two scores and its columns.
+
+        There the likelihood prefers wrong clusterings to right ones, so one answer would be a guess. A mode's `labels`
+        can be given as `init`. Needs no fit.
+        """
+        rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=max(2, self.n_components))
+        return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
+
     def _race(self, rows: ArrayRows, model: Model, tell: Callable[[Progress], object] | None) -> list[Runner]:
         def run(begin: FloatArray | Parameters, max_iter: int, hear: Callback | None) -> Ascent:
             return climb(rows, begin, model, self.tol, max_iter, hear)
@@ -183,7 +197,10 @@ class GaussianBiclustering(Mixture):
             return [("warm", self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale))]
         rng = check_random_state(self.random_state)
         standard = (rows.X - rows.location) / rows.scale
-        kinds = portfolio_of(*standard.shape) if portfolio else [self.init]
+        kinds = portfolio_of(*standard.shape) if portfolio else [self.init] if isinstance(self.init, str) else []
+        if "annealed" in kinds:
+            leading = critical_eigenvalues(standard, rows.weights)
+            self.critical_ratio_ = float(leading[0] / leading[1]) if len(leading) > 1 else np.inf
         if not isinstance(self.init, str):
             return [("given", start(self.init, standard, rows.weights, self.n_components, rng))]
         return [
