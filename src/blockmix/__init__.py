@@ -4,7 +4,21 @@ from blockmix import datasets, metrics, plotting
 from blockmix.biclustering import GaussianBiclustering
 from blockmix.covariance import BlockDiagonalCovariance
 from blockmix.grouping.proposal import GroupingWarning
+from blockmix.selection import SelectionTable, select
+from blockmix.storage import load
+from blockmix.trials import SelectionWarning
 
 __version__ = "0.1.0"
 
-__all__ = ["BlockDiagonalCovariance", "GaussianBiclustering", "GroupingWarning", "datasets", "metrics", "plotting"]
+__all__ = [
+    "BlockDiagonalCovariance",
+    "GaussianBiclustering",
+    "GroupingWarning",
+    "SelectionTable",
+    "SelectionWarning",
+    "datasets",
+    "load",
+    "metrics",
+    "plotting",
+    "select",
+]

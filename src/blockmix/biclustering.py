@@ -280,7 +280,7 @@ class GaussianBiclustering(Mixture):
             if len(given) != self.n_components:
                 raise ValueError(
                     f"n_column_groups={list(given)!r} has {len(given)} numbers for n_components={self.n_components}: "
-                    "give one number per component, or a rule such as SilhouetteRule(candidates=...) to choose among several"
+                    "give one number per component, or a rule such as SilhouetteRule(candidates=...) to choose"
                 )
             if self.shared_covariance and len(set(given)) > 1:
                 raise ValueError(
