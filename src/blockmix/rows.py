@@ -7,11 +7,12 @@ module knows whether the rows lie in one array, and nothing here knows what is c
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -70,11 +71,14 @@ class ArrayRows:
         """Rows standardized by their own weighted mean and deviation; a column must vary."""
         counted = np.ones(len(X), dtype=X.dtype) if weights is None else weights
         unit = cls(X, counted, np.zeros_like(X[0]), np.ones_like(X[0]), os.cpu_count() or 1)
-        shift = X[0]
-        sums = unit.map_sum(lambda chunk: _Sums.of(chunk, shift))
-        location = shift + sums.first / sums.weight
+        # From a row that counts, so that a constant column is 0 exactly, and then from the mean: one pass alone would
+        # lose the digits of the variance where that row lies far out.
+        shift = X[np.argmax(counted > 0)]
+        for _ in range(2):
+            sums = unit.map_sum(partial(_Sums.of, shift=shift))
+            shift = shift + sums.first / sums.weight
         variances = sums.second / sums.weight - (sums.first / sums.weight) ** 2
-        return cls(X, counted, location, np.sqrt(np.maximum(variances, 0)), unit.n_threads)
+        return cls(X, counted, shift, np.sqrt(np.maximum(variances, 0)), unit.n_threads)
 
     @property
     def total_weight(self) -> float:
@@ -126,13 +130,39 @@ class _Sums:
         return _Sums(self.weight + other.weight, self.first + other.first, self.second + other.second)
 
 
+class _BlasHold:
+    """One thread for BLAS from the first that asks for it to the last that lets go.
+
+    The setting belongs to the process: were each of two fits on threads to restore what it had found, the one that
+    began second would restore the limit of the first.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._found = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._holders == 0:
+                self._found.enter_context(_controller().limit(limits=1, user_api="blas"))
+            self._holders += 1
+
+    def __exit__(self, *reason: object) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._found.close()
+
+
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+_hold = _BlasHold()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
     """Keep BLAS to one thread while our own threads work; the process's setting is restored."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    return _hold
