@@ -6,11 +6,14 @@ then highest objective. In a portfolio every start climbs for a few iterations a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import effective_n_jobs
 
 from blockmix.ascent import Ascent
 from blockmix.convergence import Outcome
@@ -46,17 +49,26 @@ def race(
     tell: Callable[[Progress], object] | None,
     portfolio: bool,
 ) -> list[Runner]:
-    """Climb from every start; the runners, best objective first."""
-    if not portfolio or len(starts) == 1:
-        return _ranked(_run(starts, climb, max_iter, n_jobs, tell))
-    short = _ranked(_run(starts, climb, min(SHORT, max_iter), n_jobs, tell))
-    going = [runner for runner in short[:FINALISTS] if runner.ascent.outcome is Outcome.ITERATION_LIMIT]
-    left = max_iter - min(SHORT, max_iter)
-    if not going or left < 1:
-        return short
-    ends = _run([(runner.name, runner.ascent.parameters) for runner in going], climb, left, n_jobs, tell)
-    longer = {runner.name: runner.ascent for runner in ends}
-    return _ranked([_continued(runner, longer.get(runner.name)) for runner in short])
+    """Climb from every start; the runners, best first.
+
+    An interrupt ends all of them where they are; the best is then marked as interrupted, whether it had settled or not.
+    """
+    heat = min(SHORT, max_iter) if portfolio and len(starts) > 1 else max_iter
+    runners, stopped = _run(starts, climb, heat, n_jobs, tell)
+    if not runners:
+        raise KeyboardInterrupt
+    runners = _ranked(runners)
+    going = _unfinished(runners[:FINALISTS], max_iter)
+    while going and not stopped:
+        further = [(runner.name, runner.ascent.parameters) for runner in going]
+        ends, stopped = _run(further, climb, max_iter - heat, n_jobs, tell, first=heat)
+        longer = {runner.name: runner.ascent for runner in ends}
+        runners = _ranked([_continued(runner, longer.get(runner.name)) for runner in runners])
+        # Finalists may have grown thin on their way: then the one that now leads goes on too.
+        going = _unfinished(runners[:1], max_iter)
+    if stopped:
+        runners[0] = replace(runners[0], ascent=replace(runners[0].ascent, outcome=Outcome.INTERRUPTED))
+    return runners
 
 
 def _run(
@@ -65,29 +77,54 @@ def _run(
     max_iter: int,
     n_jobs: int | None,
     tell: Callable[[Progress], object] | None,
-) -> list[Runner]:
-    def one(name: str, start: Any) -> Runner:
-        hear = None if tell is None else lambda iteration, value: tell(Progress(name, iteration, value))
-        return Runner(name, climb(start, max_iter, hear))
+    first: int = 0,
+) -> tuple[list[Runner], bool]:
+    """Climb from every start; the runners in the order of the starts, and whether an interrupt ended the run."""
+    stop = threading.Event()
 
-    runners: list[Runner] = []
-    arrivals: Iterable[Runner] = (one(name, start) for name, start in starts)
-    if n_jobs not in (None, 1):
-        pool = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-        arrivals = pool(delayed(one)(name, start) for name, start in starts)
-    try:
-        for runner in arrivals:
-            runners.append(runner)
-            if runner.ascent.outcome is Outcome.INTERRUPTED:
-                break
-    except KeyboardInterrupt:
-        if not runners:
-            raise
-    return runners
+    def one(name: str, start: Any) -> Runner | None:
+        def hear(iteration: int, value: float) -> None:
+            if stop.is_set():
+                raise KeyboardInterrupt
+            if tell is not None:
+                tell(Progress(name, first + iteration, value))
+
+        if stop.is_set():
+            return None
+        try:
+            runner = Runner(name, climb(start, max_iter, hear))
+        except KeyboardInterrupt:  # before the first iteration: nothing to keep
+            stop.set()
+            return None
+        if runner.ascent.outcome is Outcome.INTERRUPTED:
+            stop.set()
+        return runner
+
+    n_threads = min(effective_n_jobs(n_jobs), len(starts))
+    if n_threads == 1:
+        found = [one(name, start) for name, start in starts]
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            futures = [pool.submit(one, name, start) for name, start in starts]
+            with suppress(KeyboardInterrupt):
+                wait(futures, return_when=FIRST_EXCEPTION)
+            if not all(future.done() for future in futures):
+                stop.set()  # an interrupt here or an error in one of them: the others end at their next iteration
+            found = [future.result() for future in futures]
+    return [runner for runner in found if runner is not None], stop.is_set()
 
 
 def _ranked(runners: list[Runner]) -> list[Runner]:
     return sorted(runners, key=lambda runner: (runner.ascent.thin, -runner.ascent.trace[-1]))
+
+
+def _unfinished(runners: list[Runner], max_iter: int) -> list[Runner]:
+    """Runners that have neither settled nor had all their iterations."""
+    return [
+        runner
+        for runner in runners
+        if runner.ascent.outcome is Outcome.ITERATION_LIMIT and len(runner.ascent.trace) < max_iter
+    ]
 
 
 def _continued(runner: Runner, end: Ascent | None) -> Runner:
