@@ -15,6 +15,7 @@ from blockmix._types import FloatArray, IntArray
 from blockmix.blocks import BlockCovariance
 from blockmix.convergence import Aitken, Outcome
 from blockmix.em import (
+    SINGULAR,
     Layout,
     Parameters,
     Prior,
@@ -61,6 +62,13 @@ class Model:
         """Price of a covariance parameter: BIC's where the number of groups is chosen, nothing where it is given."""
         return price(rows.total_weight, rows.n_columns) if self.priced else 0.0
 
+    def admits(self, layout: Layout) -> bool:
+        """Whether the components share their groups, and have as many, as the model says."""
+        numbers = zip(self.n_groups, layout.partitions, strict=True)
+        return layout.shared == self.shared and all(
+            number == partition.n_groups for number, partition in numbers if isinstance(number, int)
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
@@ -99,8 +107,8 @@ def climb(
             value = objective(statistics, parameters, model, rows)
             for g in set(np.flatnonzero(statistics.weight < _MIN_ROWS).tolist()) - lost:
                 lost.add(g)
-                parameters, statistics, value, note = reseed(g, rows, parameters, statistics, value, model)
-                notes.append(note)
+                parameters, statistics, value, told = reseed(g, rows, parameters, statistics, value, model)
+                notes += told
             trace.append(value)
             if callback is not None:
                 callback(iteration, value)
@@ -121,6 +129,8 @@ def climb(
                 unmoved, patience = -np.inf, Aitken(patience.tol)
                 parameters = regrouped(full, scatter, layout, model.prior)
     except KeyboardInterrupt:
+        if not trace:
+            raise
         outcome = Outcome.INTERRUPTED
     return Ascent(parameters, trace, outcome, len(thin_components(parameters, rows, _SPARE)), notes)
 
@@ -131,6 +141,11 @@ def thin_components(parameters: Parameters, rows: ArrayRows, spare: int = 0) -> 
         return np.empty(0, dtype=np.intp)
     largest = np.array([partition.sizes.max() for partition in parameters.layout.partitions])
     return np.flatnonzero(parameters.weights * rows.total_weight <= largest + spare)
+
+
+def lost_components(parameters: Parameters, rows: ArrayRows) -> IntArray:
+    """Components that explain less than half a row."""
+    return np.flatnonzero(parameters.weights * rows.total_weight < _MIN_ROWS)
 
 
 def first_parameters(rows: ArrayRows, z: FloatArray, model: Model) -> Parameters:
@@ -155,7 +170,10 @@ def propose(full: Statistics, scatter: FloatArray, old: Layout | None, model: Mo
         sources = [(scatter[g] + pull, full.weight[g], prior.shrinkage) for g in range(len(scatter))]
     partitions = []
     for g, (total, n, pseudo) in enumerate(sources):
-        S = total / (n + pseudo)
+        # A dead component has nothing to group: it has the overall variances, see `regrouped`.
+        S = np.eye(len(total), dtype=total.dtype) if full.dead[g] and not model.shared else total / (n + pseudo)
+        if not (S.diagonal() > 0).all():
+            raise ValueError(SINGULAR.format(g))
         found = find_groups(S, max(float(n), 2.0), model.n_groups[g], model.grouping).partition
         kept = old.partitions[g] if old is not None else found
         partitions.append(found if old is None or _gain(S, n + pseudo, found, kept, cost) > 0 else kept)
@@ -181,7 +199,7 @@ def objective(statistics: Statistics, parameters: Parameters, model: Model, rows
 
 def reseed(
     g: int, rows: ArrayRows, old: Parameters, statistics: Statistics, value: float, model: Model
-) -> tuple[Parameters, Statistics, float, str]:
+) -> tuple[Parameters, Statistics, float, list[str]]:
     """Put a dead component on the row that is explained worst; the old state stays where that does not help."""
     worst = min(rows.map(lambda chunk: _worst(chunk, old)), key=lambda found: found[0])
     means = old.means.copy()
@@ -192,8 +210,8 @@ def reseed(
     seen = sweep(rows, new)
     reached = objective(seen, new, model, rows)
     if reached > value:
-        return new, seen, reached, f"component {g} had lost all rows and was seeded again at row {worst[1]}"
-    return old, statistics, value, f"component {g} has lost all rows: fewer components or another start may fit better"
+        return new, seen, reached, [f"component {g} had lost all rows and was seeded again at row {worst[1]}"]
+    return old, statistics, value, []
 
 
 def _worst(chunk: Chunk, parameters: Parameters) -> tuple[float, int, FloatArray]:

@@ -8,30 +8,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from numbers import Integral
+from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.annealing import critical_eigenvalues
-from blockmix.ascent import Ascent, Callback, Model, climb, thin_components
+from blockmix.ascent import Ascent, Callback, Model, climb, lost_components, thin_components
 from blockmix.blocks import BlockCovariance
 from blockmix.columns import column_names, refuse_constant
 from blockmix.convergence import Outcome
-from blockmix.em import Parameters, Prior, center, log_joint
+from blockmix.em import Parameters, Prior, center, log_joint, posterior
 from blockmix.grouping.n_groups import BicRule, as_grouping, as_rule
 from blockmix.grouping.proposal import Grouping, Rule, check_n_groups
 from blockmix.mixture import Mixture
 from blockmix.modes import Mode, modes
 from blockmix.race import Progress, Runner, race
 from blockmix.rows import ArrayRows, one_blas_thread
+from blockmix.starts import STARTS, distinct, start
 from blockmix.starts import portfolio as portfolio_of
-from blockmix.starts import start
 
 
 class GaussianBiclustering(Mixture):
@@ -163,17 +164,28 @@ class GaussianBiclustering(Mixture):
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         if len(X) < self.n_components:
             raise ValueError(f"n_components={self.n_components} exceeds the n_samples={len(X)} rows of X")
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+        weights = None if sample_weight is None else self._counts(sample_weight, X)
         rows = ArrayRows.standardized(X, weights)
         refuse_constant(rows.location, rows.scale**2, column_names(self))
         model = self._model(rows)
         with one_blas_thread():
-            runners = self._race(rows, model, self._teller(callback))
-        self._keep(runners, rows, model)
+            runners = self._race(rows, model, self._teller(callback, _shift(rows)))
+            self._keep(runners, rows)
         self._warn(runners[0].ascent, rows, model)
         return self
+
+    def _counts(self, sample_weight: ArrayLike, X: FloatArray) -> FloatArray:
+        """How often each row counts, shape (N,), for as many rows as components need."""
+        weights: FloatArray = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+        counted, total, least = np.count_nonzero(weights), float(weights.sum(dtype=float)), max(2, self.n_components)
+        if counted < least:
+            raise ValueError(f"sample_weight is positive for {counted} rows: at least {least} are needed")
+        if total < least:
+            raise ValueError(
+                f"sample_weight sums to {total:g}, but a weight counts rows and at least {least} are needed: "
+                "multiply the weights"
+            )
+        return weights
 
     def modes(self, X: ArrayLike, n_modes: int = 5) -> list[Mode]:
         """Distinct row clusterings of data with more columns than rows, each with two scores and its columns.
@@ -181,7 +193,7 @@ class GaussianBiclustering(Mixture):
         There the likelihood prefers wrong clusterings to right ones, so one answer would be a guess. A mode's `labels`
         can be given as `init`. Needs no fit.
         """
-        rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=max(2, self.n_components))
+        rows = check_array(X, dtype=np.float64, ensure_min_samples=max(2, self.n_components), estimator=self)
         return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
 
     def _race(self, rows: ArrayRows, model: Model, tell: Callable[[Progress], object] | None) -> list[Runner]:
@@ -189,12 +201,12 @@ class GaussianBiclustering(Mixture):
             return climb(rows, begin, model, self.tol, max_iter, hear)
 
         portfolio = isinstance(self.init, str) and self.init == "portfolio"
-        return race(self._starts(rows, portfolio), run, self.max_iter, self.n_jobs, tell, portfolio)
+        return race(self._starts(rows, model, portfolio), run, self.max_iter, self.n_jobs, tell, portfolio)
 
-    def _starts(self, rows: ArrayRows, portfolio: bool) -> list[tuple[str, FloatArray | Parameters]]:
+    def _starts(self, rows: ArrayRows, model: Model, portfolio: bool) -> list[tuple[str, FloatArray | Parameters]]:
         shape = (self.n_components, rows.n_columns)
         if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == shape:
-            return [("warm", self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale))]
+            return [("warm", self._resumed(rows, model))]
         rng = check_random_state(self.random_state)
         standard = (rows.X - rows.location) / rows.scale
         kinds = portfolio_of(*standard.shape) if portfolio else [self.init] if isinstance(self.init, str) else []
@@ -203,58 +215,65 @@ class GaussianBiclustering(Mixture):
             self.critical_ratio_ = float(leading[0] / leading[1]) if len(leading) > 1 else np.inf
         if not isinstance(self.init, str):
             return [("given", start(self.init, standard, rows.weights, self.n_components, rng))]
+        different, weights, place = distinct(standard, rows.weights, self.n_components)
         return [
-            (f"{kind} {i}", start(kind, standard, rows.weights, self.n_components, rng))
+            (f"{kind} {i}", start(kind, different, weights, self.n_components, rng)[place])
             for i, kind in enumerate(list(kinds) * self.n_init, start=1)
         ]
 
-    def _keep(self, runners: list[Runner], rows: ArrayRows, model: Model) -> None:
-        best = runners[0].ascent
+    def _resumed(self, rows: ArrayRows, model: Model) -> FloatArray | Parameters:
+        """The parameters of the last fit; their responsibilities where other column groups are asked for by now."""
+        if model.admits(self._parameters.layout):
+            return self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+        return posterior(self._log_joint(rows.X).T)[0].T
+
+    def _keep(self, runners: list[Runner], rows: ArrayRows) -> None:
+        best, shift = runners[0].ascent, _shift(rows)
         self._parameters = best.parameters.in_units(rows.location, rows.scale)
-        shift = rows.total_weight * float(np.log(rows.scale).sum(dtype=float))
-        paid = model.price(rows) * self._parameters.layout.n_parameters
         self.weights_, self.means_ = self._parameters.weights, self._parameters.means
         self.log_likelihood_trace_ = np.array(best.trace) - shift
-        self.log_likelihood_ = float(self.log_likelihood_trace_[-1] - model.prior.value(best.parameters) + paid)
         self.n_iter_ = len(best.trace)
         self.converged_ = best.outcome is Outcome.CONVERGED
         self.starts_ = [(r.name, r.ascent.trace[-1] - shift, len(r.ascent.trace)) for r in runners]
-        self.row_labels_ = np.asarray(self._log_joint(rows.X).argmax(axis=1))
+        joint = self._log_joint(rows.X)
+        self.row_labels_ = np.asarray(joint.argmax(axis=1))
+        # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
+        self.log_likelihood_ = float(rows.weights.astype(float) @ posterior(joint.T)[1])
 
     def _warn(self, best: Ascent, rows: ArrayRows, model: Model) -> None:
-        self.outcome_ = best.outcome.value
-        thin = thin_components(best.parameters, rows)[: None if model.prior.shrinkage == 0 else 0]
-        for note in best.notes:
-            warnings.warn(note, ConvergenceWarning, stacklevel=3)
+        messages = list(best.notes)
         if best.outcome is Outcome.INTERRUPTED:
-            warnings.warn(
-                f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            messages.append(f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept")
         elif best.outcome is Outcome.ITERATION_LIMIT:
-            warnings.warn(
-                f"EM stopped at max_iter={self.max_iter} before it settled: raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        if len(thin):
-            g = int(thin[0])
-            self.outcome_ = Outcome.DEGENERATE.value
-            count, largest = self.weights_[g] * rows.total_weight, best.parameters.layout.partitions[g].sizes.max()
-            warnings.warn(
+            messages.append(f"EM stopped at max_iter={self.max_iter} before it settled: raise max_iter or tol")
+        degenerate = self._degenerate(best.parameters, rows, model)
+        ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
+        self.outcome_ = ended.value
+        for message in messages + degenerate:
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def _degenerate(self, parameters: Parameters, rows: ArrayRows, model: Model) -> list[str]:
+        """What is wrong with components that have no rows, or too few for their blocks."""
+        lost = lost_components(parameters, rows).tolist()
+        thin = [] if model.prior.shrinkage > 0 else [g for g in thin_components(parameters, rows) if g not in lost]
+        messages = [f"component {g} has lost all rows: fewer components or another start may fit better" for g in lost]
+        for g in thin[:1]:
+            count, largest = parameters.weights[g] * rows.total_weight, parameters.layout.partitions[g].sizes.max()
+            messages.append(
                 f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on "
-                "the ridge: give shrinkage=0.1, more column groups or fewer components",
-                ConvergenceWarning,
-                stacklevel=3,
+                "the ridge: give shrinkage=0.1, more column groups or fewer components"
             )
+        return messages
 
-    def _teller(self, callback: Callable[[Progress], object] | None) -> Callable[[Progress], object] | None:
-        if not self.verbose:
-            return callback
+    def _teller(
+        self, callback: Callable[[Progress], object] | None, shift: float
+    ) -> Callable[[Progress], object] | None:
+        if not self.verbose and callback is None:
+            return None
 
-        def tell(progress: Progress) -> None:
-            if self.verbose > 1 or progress.iteration == 0:
+        def tell(standard: Progress) -> None:
+            progress = replace(standard, objective=standard.objective - shift)
+            if self.verbose > 1 or (self.verbose and progress.iteration == 0):
                 print(f"{progress.start}: iteration {progress.iteration}, objective {progress.objective:.4f}")
             if callback is not None:
                 callback(progress)
@@ -299,10 +318,13 @@ class GaussianBiclustering(Mixture):
                 raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
         for name in ("ridge", "tol"):
             value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and 0 <= value < np.inf):
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
                 raise ValueError(f"{name}={value!r} must be a number that is at least 0")
-        if self.shrinkage is not None and not (isinstance(self.shrinkage, (int, float)) and 0 <= self.shrinkage < 1):
+        if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
+        if isinstance(self.init, str) and self.init not in (*STARTS, "portfolio"):
+            names = ", ".join([*STARTS, "portfolio"])
+            raise ValueError(f"init={self.init!r} must be one of {names}, or an array of labels or responsibilities")
 
     def _log_joint(self, X: FloatArray) -> FloatArray:
         p = self.n_features_in_
@@ -343,3 +365,8 @@ class GaussianBiclustering(Mixture):
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         return G - 1 + G * p + self._parameters.layout.n_parameters
+
+
+def _shift(rows: ArrayRows) -> float:
+    """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
+    return rows.total_weight * float(np.log(rows.scale).sum(dtype=float))

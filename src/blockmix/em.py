@@ -20,6 +20,8 @@ from blockmix.rows import ArrayRows, Chunk
 # Up to this many numbers (components × columns) the blocks of all components are worked on in one batched call: the
 # calls cost more than the arithmetic. Above it they would not fit the cache together.
 _JOIN = 512
+# Rounding apart, no covariance is singular with a ridge or shrinkage.
+SINGULAR = "component {} has no variance in some column: give a ridge above 0"
 _NOTHING = 1e-10  # share of the rows below which a component has no moments to speak of
 
 
@@ -306,11 +308,17 @@ def _factored(statistics: Statistics, layout: Layout, blocks: list[FloatArray], 
             pooled = scatter.reshape(G, -1, *scatter.shape[1:]).mean(axis=0)
             scatter, size = pooled, np.full(len(pooled), counts.mean())
         else:
-            # A dead component gets the overall variances: finite, and of no consequence at weight zero.
-            dead = statistics.dead[stack.owner]
-            scatter[dead], size = np.eye(scatter.shape[1]), np.where(dead, 1, size)
+            # A dead component has the least weight of one that lives and the overall variances: finite without a prior,
+            # and with one no narrower than just before it died, so that the penalty does not grow.
+            dead, least = statistics.dead[stack.owner], scatter.dtype.type(_NOTHING * counts.sum())
+            scatter[dead], size = least * np.eye(scatter.shape[1]), np.where(dead, least, size)
         at = np.arange(scatter.shape[1])
         scatter[:, at, at] += scatter.dtype.type(prior.shrinkage + prior.ridge)
-        factor = cholesky(scatter / (size + prior.shrinkage).astype(scatter.dtype)[:, None, None])
+        S = scatter / (size + prior.shrinkage).astype(scatter.dtype)[:, None, None]
+        try:
+            factor = cholesky(S)
+        except ValueError as error:
+            flat = np.argmin(np.diagonal(S, axis1=1, axis2=2).min(axis=1))
+            raise ValueError(SINGULAR.format(stack.owner[flat])) from error
         factors.append(np.tile(factor, (G, 1, 1)) if layout.shared else factor)
     return Parameters(counts / counts.sum(), statistics.means, layout, tuple(factors))

@@ -91,7 +91,8 @@ class Mixture(Storable, BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimato
         if n_samples < 1:
             raise ValueError(f"n_samples={n_samples} must be at least 1")
         rng = check_random_state(self.random_state)
-        counts = rng.multinomial(n_samples, np.asarray(self.weights_, dtype=float))
+        weights = np.asarray(self.weights_, dtype=float)
+        counts = rng.multinomial(n_samples, weights / weights.sum())  # float32 weights may exceed one together
         X = np.concatenate([self._sample_component(g, count, rng) for g, count in enumerate(counts)])
         return X, np.repeat(np.arange(len(counts)), counts)
 

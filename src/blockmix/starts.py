@@ -72,6 +72,34 @@ def start(
     return STARTS[init](X, weights, n_components, rng)
 
 
+def distinct(X: FloatArray, weights: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Different rows that count, in an order of their own, their total weights, and the place of each row of X there.
+
+    Starts draw rows by position. From these rows a start depends neither on the order of the rows of X nor on whether
+    a row is repeated or weighs double. The order is by length, which permuting or reflecting columns does not change.
+    Rows of weight 0, which decide nothing, have place 0. Fewer different rows than components are left as they are.
+
+    Examples
+    --------
+    >>> distinct(np.array([[3.0], [1.0], [3.0]]), np.ones(3), 2)
+    (array([[1.], [3.]]), array([1., 2.]), array([1, 0, 1]))
+    """
+    lengths = np.einsum("ij,ij->i", X, X)
+    order = np.flatnonzero(weights > 0)
+    order = order[np.argsort(lengths[order], kind="stable")]
+    tied = np.zeros(len(order) + 1, dtype=bool)  # a row and the one before
+    tied[1:-1] = lengths[order[1:]] == lengths[order[:-1]]
+    among = order[tied[:-1] | tied[1:]]
+    order[tied[:-1] | tied[1:]] = among[np.lexsort((*X[among].T, lengths[among]))]
+    again = tied[:-1]
+    again[again] = (X[order[again]] == X[order[np.flatnonzero(again) - 1]]).all(axis=1)
+    if len(order) - again.sum() < n_components:
+        return X, weights, np.arange(len(X))
+    place = np.zeros(len(X), dtype=np.intp)
+    place[order] = np.cumsum(~again) - 1
+    return X[order[~again]], np.bincount(place[order], weights[order]).astype(X.dtype), place
+
+
 def portfolio(N: int, p: int) -> list[str]:
     """Names of the starts to be tried one beside the other, a name as often as it is worth another draw.
 
