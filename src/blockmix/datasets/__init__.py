@@ -1,5 +1,25 @@
-"""Data sets: the simulated designs of the paper."""
+"""Data sets: the real ones of the paper and its simulated designs."""
 
+from blockmix.datasets.expression import (
+    alon100,
+    alon_full,
+    clip_and_filter,
+    golub150,
+    golub_full,
+    log10_expression,
+    scale,
+    select_by_f,
+    standardize_samples,
+)
+from blockmix.datasets.real import (
+    load_alon,
+    load_disneyland,
+    load_ecoli,
+    load_golub,
+    load_olive,
+    load_tripadvisor,
+    load_wine,
+)
 from blockmix.datasets.simulated import (
     GRID,
     BlockData,
@@ -20,12 +40,28 @@ __all__ = [
     "BlockData",
     "Design",
     "MixtureDesign",
+    "alon100",
+    "alon_full",
     "block_grid",
+    "clip_and_filter",
     "components_block",
     "components_random",
     "covariance_negative",
     "covariance_positive",
+    "golub150",
+    "golub_full",
+    "load_alon",
+    "load_disneyland",
+    "load_ecoli",
+    "load_golub",
+    "load_olive",
+    "load_tripadvisor",
+    "load_wine",
+    "log10_expression",
     "make_block_data",
+    "scale",
+    "select_by_f",
     "sigma_a",
     "sigma_b",
+    "standardize_samples",
 ]

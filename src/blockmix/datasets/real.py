@@ -1,0 +1,302 @@
+"""Loaders of the real data sets (sections 3.2 to 3.4 of the paper), in the manner of scikit-learn.
+
+A name and a folder come in; a `Bunch` of data, target, names and description comes out. `sources` says where the
+files are looked for, `tables` which files they are, `expression` what the paper does to genes before it clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from sklearn import datasets as sklearn_datasets
+from sklearn.utils import Bunch
+
+from blockmix.datasets import tables
+from blockmix.datasets.sources import Folder, Table, read
+
+# A Bunch, or the pair (data, target) with return_X_y.
+Loaded = Any
+
+WINES = ("Barolo", "Grignolino", "Barbera")
+REGIONS = ("Southern Italy", "Sardinia", "Northern Italy")
+SITES = ("cp", "im", "pp", "imU", "om", "omL", "imL", "imS")
+TISSUES = ("normal", "tumor")
+LEUKEMIAS = ("ALL", "AML")
+BRANCHES = ("California", "HongKong", "Paris")
+
+
+def load_wine(
+    version: Literal["13", "27"] = "13",
+    *,
+    as_frame: bool = False,
+    return_X_y: bool = False,
+    data_home: Folder | None = None,
+) -> Loaded:
+    """Wines of three types: 178 rows, 13 or 27 chemical variables.
+
+    Parameters
+    ----------
+    version : {"13", "27"}
+        The 13 variables of scikit-learn, which the paper uses and which need no file, or all 27.
+    as_frame : bool
+        Return pandas objects.
+    return_X_y : bool
+        Return (data, target) instead of the Bunch.
+    data_home : path-like or None
+        Folder to look in before ``$BLOCKMIX_DATA`` and ``~/blockmix_data``.
+
+    Returns
+    -------
+    Bunch
+        data (n, p), target (n,), target_names, feature_names, DESCR, info (other columns of the file, by name) and,
+        with `as_frame`, frame (data and target).
+
+    Examples
+    --------
+    >>> load_wine().data.shape
+    (178, 13)
+    """
+    if _choice("version", version, ("13", "27")) == "27":
+        return _numbers(tables.WINE, WINES, as_frame, return_X_y, data_home)
+    if as_frame:
+        _pandas()
+    bunch = sklearn_datasets.load_wine(as_frame=as_frame)
+    return (bunch.data, bunch.target) if return_X_y else Bunch(**bunch, info={})
+
+
+def load_olive(*, as_frame: bool = False, return_X_y: bool = False, data_home: Folder | None = None) -> Loaded:
+    """Olive oils of three Italian regions: 572 rows, 8 fatty acids.
+
+    Fetched from Rdatasets if no folder has it. The nine areas are in ``info["area"]``.
+
+    Parameters
+    ----------
+    as_frame : bool
+        Return pandas objects.
+    return_X_y : bool
+        Return (data, target) instead of the Bunch.
+    data_home : path-like or None
+        Folder to look in first, and to keep what is fetched.
+
+    Returns
+    -------
+    Bunch
+        As of `load_wine`.
+    """
+    return _numbers(tables.OLIVE, REGIONS, as_frame, return_X_y, data_home)
+
+
+def load_ecoli(*, as_frame: bool = False, return_X_y: bool = False, data_home: Folder | None = None) -> Loaded:
+    """Proteins of eight localisation sites: 336 rows, 7 scores.
+
+    Fetched from OpenML (data set 39) if no folder has it.
+
+    Parameters
+    ----------
+    as_frame : bool
+        Return pandas objects.
+    return_X_y : bool
+        Return (data, target) instead of the Bunch.
+    data_home : path-like or None
+        Folder to look in first, and to keep what is fetched.
+
+    Returns
+    -------
+    Bunch
+        As of `load_wine`.
+    """
+    return _numbers(tables.ECOLI, SITES, as_frame, return_X_y, data_home)
+
+
+def load_alon(*, as_frame: bool = False, return_X_y: bool = False, data_home: Folder | None = None) -> Loaded:
+    """Gene expression of colon tissue, tumor or normal: 62 rows, 2000 raw intensities.
+
+    Parameters
+    ----------
+    as_frame : bool
+        Return pandas objects.
+    return_X_y : bool
+        Return (data, target) instead of the Bunch.
+    data_home : path-like or None
+        Folder to look in first.
+
+    Returns
+    -------
+    Bunch
+        As of `load_wine`.
+    """
+    return _numbers(tables.ALON, TISSUES, as_frame, return_X_y, data_home)
+
+
+def load_golub(
+    version: Literal["38", "72"] = "38",
+    *,
+    as_frame: bool = False,
+    return_X_y: bool = False,
+    data_home: Folder | None = None,
+) -> Loaded:
+    """Gene expression of leukaemia, ALL or AML: 38 rows and 3051 genes, or 72 rows and 7129 raw intensities.
+
+    Parameters
+    ----------
+    version : {"38", "72"}
+        The 38 training patients, filtered, log10, each sample standardised; or all 72 patients, raw.
+    as_frame : bool
+        Return pandas objects.
+    return_X_y : bool
+        Return (data, target) instead of the Bunch.
+    data_home : path-like or None
+        Folder to look in first.
+
+    Returns
+    -------
+    Bunch
+        As of `load_wine`.
+    """
+    table = {"38": tables.GOLUB38, "72": tables.GOLUB72}[_choice("version", version, ("38", "72"))]
+    return _numbers(table, LEUKEMIAS, as_frame, return_X_y, data_home)
+
+
+def load_tripadvisor(
+    which: Literal["kaggle", "lara"] = "kaggle",
+    *,
+    as_frame: bool = False,
+    return_X_y: bool = False,
+    data_home: Folder | None = None,
+) -> Loaded:
+    """Hotel reviews and their ratings from 1 to 5.
+
+    Parameters
+    ----------
+    which : {"kaggle", "lara"}
+        The reviews of the paper, in part only unless the Kaggle original is in one of the folders; or a stand-in of
+        the full size, 20491 raw reviews of the corpus that the Kaggle file was drawn from.
+    as_frame : bool
+        Return pandas objects.
+    return_X_y : bool
+        Return (data, target) instead of the Bunch.
+    data_home : path-like or None
+        Folder to look in first.
+
+    Returns
+    -------
+    Bunch
+        data (list of n documents), target (n ratings), target_names, feature_names, DESCR, info (other columns of the
+        file, by name) and, with `as_frame`, frame (all columns; data and target are then two of them).
+    """
+    if _choice("which", which, ("kaggle", "lara")) == "lara":
+        return _documents(tables.TRIPADVISOR_LARA, "review", as_frame, return_X_y, data_home)
+    return _documents(tables.TRIPADVISOR, "Review", as_frame, return_X_y, data_home)
+
+
+def load_disneyland(
+    branch: Literal["Paris", "California", "HongKong"] | None = "Paris",
+    *,
+    as_frame: bool = False,
+    return_X_y: bool = False,
+    data_home: Folder | None = None,
+) -> Loaded:
+    """Reviews of Disneyland and their ratings from 1 to 5; in part only unless the Kaggle original is there.
+
+    Parameters
+    ----------
+    branch : {"Paris", "California", "HongKong"} or None
+        The park; None takes all three. The paper uses Paris.
+    as_frame : bool
+        Return pandas objects.
+    return_X_y : bool
+        Return (data, target) instead of the Bunch.
+    data_home : path-like or None
+        Folder to look in first.
+
+    Returns
+    -------
+    Bunch
+        As of `load_tripadvisor`.
+    """
+    only = branch and {"Branch": f"Disneyland_{_choice('branch', branch, BRANCHES)}"}
+    return _documents(tables.DISNEYLAND, "Review_Text", as_frame, return_X_y, data_home, only or {})
+
+
+def _numbers(
+    table: Table, classes: Sequence[str], as_frame: bool, return_X_y: bool, data_home: Folder | None
+) -> Loaded:
+    """A table of features and class labels."""
+    pandas = _pandas() if as_frame else None  # before the file is read: a missing extra is known at once
+    columns = _columns(table, data_home)
+    names = [name for name in columns if name != table.target and name not in table.info]
+    data: Any = np.array([columns[name] for name in names], dtype=np.float64).T.copy()
+    target: Any = np.array([classes.index(label) for label in columns[table.target]], dtype=np.intp)
+    frame = None
+    if pandas:
+        data, target = pandas.DataFrame(data, columns=names), pandas.Series(target, name="target")
+        frame = pandas.concat([data, target], axis=1)
+    if return_X_y:
+        return data, target
+    return _bunch(table, columns, data, target, frame, np.array(classes), names)
+
+
+def _documents(
+    table: Table,
+    document: str,
+    as_frame: bool,
+    return_X_y: bool,
+    data_home: Folder | None,
+    only: dict[str, str] | None = None,
+) -> Loaded:
+    """A table of texts and ratings; `only` keeps the rows that have this value in this column."""
+    pandas = _pandas() if as_frame else None
+    columns = _columns(table, data_home, only)
+    data: Any = list(columns[document])
+    target: Any = np.array(columns[table.target], dtype=np.intp)
+    frame = None
+    if pandas:
+        frame = pandas.DataFrame({**columns, table.target: target})
+        data, target = frame[document], frame[table.target]
+    if return_X_y:
+        return data, target
+    return _bunch(table, columns, data, target, frame, np.array([table.target]), [document])
+
+
+def _bunch(
+    table: Table,
+    columns: dict[str, tuple[str, ...]],
+    data: Any,
+    target: Any,
+    frame: Any,
+    target_names: Any,
+    feature_names: list[str],
+) -> Bunch:
+    return Bunch(
+        data=data,
+        target=target,
+        frame=frame,
+        target_names=target_names,
+        feature_names=feature_names,
+        DESCR=table.description,
+        info={name: np.array(columns[name]) for name in table.info if name in columns},
+    )
+
+
+def _columns(table: Table, data_home: Folder | None, only: dict[str, str] | None = None) -> dict[str, tuple[str, ...]]:
+    header, cells = read(table, data_home)
+    for name, value in (only or {}).items():
+        place = header.index(name)
+        cells = [row for row in cells if row[place] == value]
+    return dict(zip(header, zip(*cells, strict=True), strict=True))
+
+
+def _choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("as_frame=True needs pandas: install it, or blockmix[app], or leave as_frame out") from None
+    return pandas
