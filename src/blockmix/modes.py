@@ -7,8 +7,9 @@ modes and their columns, and choose.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
@@ -24,6 +25,7 @@ EIGENVECTORS = 6  # annealed runs from leading eigenvectors, for each of two set
 KMEANS_RUNS = 30  # single starts: their spread is the point
 REMOVED, REMOVED_RUNS = 3, 10  # single starts of k-means after removing the first 1, 2, 3 eigenvectors
 SAME = 0.8  # two clusterings with a higher adjusted Rand index are one mode
+T = TypeVar("T")
 _ROUNDS = 8  # of choosing columns and clustering the rows on them
 
 
@@ -105,8 +107,7 @@ def modes(
     runs = [search.model.anneal(search.model.guess(n_components, random)) for _ in range(RANDOM_RUNS)]
     pool = [("annealed, then columns", run.z.argmax(axis=1)) for run in runs]
     pool += [*search.from_eigenvectors(), *search.from_kmeans(random)]
-    found = [search.mode(labels, origin) for origin, labels in search.leading(pool, n_modes)]
-    return [*found, search.described(max(runs, key=lambda run: run.log_likelihood), "annealed")]
+    return [*search.leading(pool, n_modes), search.described(max(runs, key=lambda run: run.log_likelihood), "annealed")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,15 +140,14 @@ class Search:
                 z = kmeans(scores[:, removed:], self.weights, self.n_components, rng)
                 yield f"k-means without {removed} eigenvectors", z.argmax(axis=1)
 
-    def leading(self, pool: list[tuple[str, IntArray]], n_modes: int) -> list[tuple[str, IntArray]]:
-        """Clusterings of the pool, refined, that are large enough and distinct, by falling contrast."""
+    def leading(self, pool: list[tuple[str, IntArray]], n_modes: int) -> list[Mode]:
+        """Modes of the pool: refined, large enough, distinct, by falling contrast."""
         refined = [(origin, self.refined(labels)) for origin, labels in pool if self._large(labels)]
         ranked = sorted((entry for entry in refined if self._large(entry[1])), key=lambda e: -self.contrast(e[1]))
-        kept: list[tuple[str, IntArray]] = []
-        for origin, labels in ranked:
-            if len(kept) < n_modes and all(adjusted_rand_score(labels, other) <= SAME for _, other in kept):
-                kept.append((origin, labels))
-        return kept
+        chosen = _distinct(ranked, lambda entry: entry[1], n_modes)
+        # Ten steps of plain EM rarely move a row, but where they do two modes may meet or change places.
+        found = [self.mode(labels, origin) for origin, labels in chosen]
+        return _distinct(sorted(found, key=lambda mode: -mode.score), lambda mode: mode.labels, n_modes)
 
     def refined(self, labels: IntArray) -> IntArray:
         """Labels after turns of choosing columns and Lloyd's k-means on them, until they stand still."""
@@ -195,6 +195,15 @@ class Search:
         """Whether each cluster has 3 rows and a tenth of all: smaller ones have extreme columns by chance."""
         sizes = np.bincount(labels, weights=self.weights, minlength=self.n_components)
         return bool(sizes.min() >= max(3.0, 0.1 * self.model.total))
+
+
+def _distinct(entries: Iterable[T], labels: Callable[[T], IntArray], most: int) -> list[T]:
+    """The first entries whose labels differ from those of all kept before them."""
+    kept: list[T] = []
+    for entry in entries:
+        if len(kept) < most and all(adjusted_rand_score(labels(entry), labels(other)) <= SAME for other in kept):
+            kept.append(entry)
+    return kept
 
 
 def _cut(u: FloatArray, n_components: int) -> FloatArray:
