@@ -176,7 +176,7 @@ def _unpacked(archive: ZipFile, size: int) -> Storable:
     strange = [member.filename for member in members if not _MEMBER.fullmatch(member.filename)]
     if strange:
         raise _Refusal(f"holds {strange[0]!r}, which is no part of a saved model")
-    if any(member.compress_type != ZIP_STORED for member in members) or sum(m.file_size for m in members) > size:
+    if sum(member.file_size for member in members) > size:
         raise _Refusal("holds more than its own size: it was not written by blockmix")
     document = json.loads(archive.read(_DOCUMENT))
     if type(document["format"]) is not int or document["format"] < 1:
