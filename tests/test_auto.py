@@ -147,6 +147,15 @@ def test_independent_columns_with_heavy_tails_have_no_groups() -> None:
     assert np.mean(np.array(answers) == 40) >= 0.9
 
 
+def test_rows_of_very_different_size_count_for_fewer() -> None:
+    # Red if the number of rows is not divided by the median of Q: all pairs of a multivariate t have too wide a spread.
+    answers = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        answers.append(groups_found(rng.standard_normal((100, 20)) / np.sqrt(rng.gamma(2, 1, (100, 1)))).n_groups)
+    assert np.mean(np.array(answers) == 20) >= 0.9
+
+
 @pytest.mark.parametrize("n_rows", [50, 200])
 def test_one_equicorrelated_block_is_one_group(n_rows: int) -> None:
     # Red without the margin of the silhouette: what is left without the background is cut up.

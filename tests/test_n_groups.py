@@ -87,7 +87,7 @@ def test_the_papers_range_around_a_center(p: int, center: int, expected: range) 
 
 @given(any_covariance, st.floats(2, 200), st.sampled_from([0.0, 0.5]))
 def test_every_cut_has_the_literal_penalized_likelihood(S: Matrix, n_rows: float, gamma: float) -> None:
-    # Red if the branch that keeps its factor is not the one whose columns come first, or a block may fill the rows.
+    # Red if a node is read off a factor whose columns come in another order, or a block may fill the rows.
     R = definite_correlation(S)
     tree = HierarchicalGrouping().tree(R)
     found = tree_penalized(R, tree, n_rows, price(n_rows, len(R), gamma))
@@ -105,7 +105,8 @@ def test_bic_takes_the_best_cut_of_the_tree(
 
 def test_bic_leaves_it_to_the_penalized_grouping_unless_there_are_candidates() -> None:
     S = covariance(block_rows(np.random.default_rng(0), 100, Partition([0, 0, 0, 1, 1, 2, 2, 2, 3])))
-    grouping = PenalizedGrouping(gamma=0.5)
+    grouping = PenalizedGrouping(gamma=4.0)  # at this price its own number is another one than the rule's
+    assert grouping.group(S, None, 100).partition != BicRule().choose(S, 100, HierarchicalGrouping()).partition
     assert BicRule().choose(S, 100, grouping).partition == grouping.group(S, None, 100).partition
     assert BicRule(candidates=[2]).choose(S, 100, grouping).partition == grouping.group(S, 2, 100).partition
 

@@ -120,6 +120,18 @@ def test_a_higher_price_gives_more_groups() -> None:
     assert counts[0] < counts[1] < counts[2] == 15
 
 
+def test_a_column_may_open_a_group_of_its_own() -> None:
+    # Red if moves go to existing groups only: here a merge is regretted after other columns have moved.
+    rng = np.random.default_rng(69)
+    loadings = rng.standard_normal((14, 4)) * (rng.random((14, 4)) < 0.4)
+    S = covariance(rng.standard_normal((40, 4)) @ loadings.T + 0.7 * rng.standard_normal((40, 14)))
+    R = definite_correlation(S)
+    labels = PenalizedGrouping().group(S, None, 40).partition.labels
+    best = oracles.penalized(R, labels, 40)
+    for j in range(14):
+        assert oracles.penalized(R, oracles.relabelled(labels, j, 14), 40) <= best + 1e-4
+
+
 def test_a_search_cut_short_says_so() -> None:
     rng = np.random.default_rng(3)
     S = covariance(block_rows(rng, 40, Partition(rng.integers(0, 6, 20)), 0.4))
