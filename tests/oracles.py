@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, multivariate_normal
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.metrics import silhouette_samples, silhouette_score
 
@@ -192,3 +192,40 @@ def ledoit_wolf(X: Matrix, columns: ArrayLike) -> float:
     block = X[:, np.asarray(columns)]
     standardized = (block - block.mean(axis=0)) / block.std(axis=0)
     return float(ledoit_wolf_shrinkage(standardized, assume_centered=True))
+
+
+def log_joint(X: Matrix, weights: Matrix, means: Matrix, covariances: Matrix) -> Matrix:
+    """log π_g N(x; μ_g, Σ_g) of every row and component from dense covariances, shape (N, G)."""
+    densities = [multivariate_normal(m, S).logpdf(X) for m, S in zip(means, covariances, strict=True)]
+    return np.log(weights) + np.reshape(densities, (len(weights), len(X))).T
+
+
+def m_step(
+    X: Matrix,
+    z: Matrix,
+    labels: list[Labels],
+    row_weights: Matrix,
+    shrinkage: float = 0.0,
+    ridge: float = 0.0,
+    shared: bool = False,
+) -> tuple[Matrix, Matrix, Matrix]:
+    """Weights, means and dense covariances Σ_k D_k [(scatter + (κ + ρ) I) / (n + κ)] D_k, pooled if shared."""
+    z = z * row_weights[:, None]
+    n = z.sum(axis=0)
+    means = np.array([z[:, g] @ X / n[g] for g in range(len(n))])
+    pull = (shrinkage + ridge) * np.eye(X.shape[1])
+    scatter = [sum(z[i, g] * np.outer(x - means[g], x - means[g]) for i, x in enumerate(X)) for g in range(len(n))]
+    if shared:
+        pooled = (np.sum(scatter, axis=0) + len(n) * pull) / (n.sum() + len(n) * shrinkage)
+        covariances = [pooled] * len(n)
+    else:
+        covariances = [(scatter[g] + pull) / (n[g] + shrinkage) for g in range(len(n))]
+    return n / n.sum(), means, np.array([block_diagonal(S, k) for S, k in zip(covariances, labels, strict=True)])
+
+
+def penalty(covariances: Matrix, shrinkage: float, ridge: float) -> float:
+    """−½ Σ_g [κ log|Σ_g| + (κ + ρ) tr Σ_g⁻¹]."""
+    return -0.5 * sum(
+        shrinkage * float(np.linalg.slogdet(S)[1]) + (shrinkage + ridge) * float(np.trace(np.linalg.inv(S)))
+        for S in covariances
+    )
