@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class Ascent:
     from a nearly singular covariance, so an ascent with fewer of them is the better one whatever its likelihood.
     """
 
-    parameters: Parameters
+    parameters: Any
     trace: list[float]
     outcome: Outcome
     thin: int = 0

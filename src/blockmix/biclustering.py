@@ -6,36 +6,26 @@ covariance.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
 
 from blockmix._types import FloatArray, IntArray, RandomState
-from blockmix.annealing import critical_eigenvalues
 from blockmix.ascent import Ascent, Callback, Model, climb, lost_components, thin_components
 from blockmix.blocks import BlockCovariance
-from blockmix.columns import column_names, refuse_constant
-from blockmix.convergence import Outcome
 from blockmix.em import Parameters, Prior, center, log_joint, posterior
 from blockmix.grouping.n_groups import BicRule, as_grouping, as_rule
 from blockmix.grouping.proposal import Grouping, Rule, check_n_groups
-from blockmix.mixture import Mixture
 from blockmix.modes import Mode, modes
-from blockmix.race import Progress, Runner, race
-from blockmix.rows import ArrayRows, one_blas_thread
-from blockmix.starts import STARTS, distinct, start
-from blockmix.starts import portfolio as portfolio_of
+from blockmix.raced import RacedMixture
+from blockmix.rows import ArrayRows
 
 
-class GaussianBiclustering(Mixture):
+class GaussianBiclustering(RacedMixture):
     """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
 
     Parameters
@@ -115,6 +105,8 @@ class GaussianBiclustering(Mixture):
            [0, 0, 1, 1]])
     """
 
+    _parameters: Parameters
+
     def __init__(
         self,
         n_components: int = 1,
@@ -148,45 +140,6 @@ class GaussianBiclustering(Mixture):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(
-        self,
-        X: Any,
-        y: object = None,
-        sample_weight: ArrayLike | None = None,
-        callback: Callable[[Progress], object] | None = None,
-    ) -> GaussianBiclustering:
-        """Fit the mixture to the rows of X, shape (N, p).
-
-        A weight of 2 counts a row twice. `callback` is told of every iteration. An interrupt (Ctrl-C) ends the fit
-        with the best parameters so far.
-        """
-        self._check_parameters()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        if len(X) < self.n_components:
-            raise ValueError(f"n_components={self.n_components} exceeds the n_samples={len(X)} rows of X")
-        weights = None if sample_weight is None else self._counts(sample_weight, X)
-        rows = ArrayRows.standardized(X, weights)
-        refuse_constant(rows.location, rows.scale**2, column_names(self))
-        model = self._model(rows)
-        with one_blas_thread():
-            runners = self._race(rows, model, self._teller(callback, _shift(rows)))
-            self._keep(runners, rows)
-        self._warn(runners[0].ascent, rows, model)
-        return self
-
-    def _counts(self, sample_weight: ArrayLike, X: FloatArray) -> FloatArray:
-        """How often each row counts, shape (N,), for as many rows as components need."""
-        weights: FloatArray = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-        counted, total, least = np.count_nonzero(weights), float(weights.sum(dtype=float)), max(2, self.n_components)
-        if counted < least:
-            raise ValueError(f"sample_weight is positive for {counted} rows: at least {least} are needed")
-        if total < least:
-            raise ValueError(
-                f"sample_weight sums to {total:g}, but a weight counts rows and at least {least} are needed: "
-                "multiply the weights"
-            )
-        return weights
-
     def modes(self, X: ArrayLike, n_modes: int = 5) -> list[Mode]:
         """Distinct row clusterings of data with more columns than rows, each with two scores and its columns.
 
@@ -196,30 +149,10 @@ class GaussianBiclustering(Mixture):
         rows = check_array(X, dtype=np.float64, ensure_min_samples=max(2, self.n_components), estimator=self)
         return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
 
-    def _race(self, rows: ArrayRows, model: Model, tell: Callable[[Progress], object] | None) -> list[Runner]:
-        def run(begin: FloatArray | Parameters, max_iter: int, hear: Callback | None) -> Ascent:
-            return climb(rows, begin, model, self.tol, max_iter, hear)
-
-        portfolio = isinstance(self.init, str) and self.init == "portfolio"
-        return race(self._starts(rows, model, portfolio), run, self.max_iter, self.n_jobs, tell, portfolio)
-
-    def _starts(self, rows: ArrayRows, model: Model, portfolio: bool) -> list[tuple[str, FloatArray | Parameters]]:
-        shape = (self.n_components, rows.n_columns)
-        if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == shape:
-            return [("warm", self._resumed(rows, model))]
-        rng = check_random_state(self.random_state)
-        standard = (rows.X - rows.location) / rows.scale
-        kinds = portfolio_of(*standard.shape) if portfolio else [self.init] if isinstance(self.init, str) else []
-        if "annealed" in kinds:
-            leading = critical_eigenvalues(standard, rows.weights)
-            self.critical_ratio_ = float(leading[0] / leading[1]) if len(leading) > 1 else np.inf
-        if not isinstance(self.init, str):
-            return [("given", start(self.init, standard, rows.weights, self.n_components, rng))]
-        different, weights, place = distinct(standard, rows.weights, self.n_components)
-        return [
-            (f"{kind} {i}", start(kind, different, weights, self.n_components, rng)[place])
-            for i, kind in enumerate(list(kinds) * self.n_init, start=1)
-        ]
+    def _climb(
+        self, rows: ArrayRows, begin: FloatArray | Parameters, model: Model, max_iter: int, hear: Callback | None
+    ) -> Ascent:
+        return climb(rows, begin, model, self.tol, max_iter, hear)
 
     def _resumed(self, rows: ArrayRows, model: Model) -> FloatArray | Parameters:
         """The parameters of the last fit; their responsibilities where other column groups are asked for by now."""
@@ -227,30 +160,9 @@ class GaussianBiclustering(Mixture):
             return self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
         return posterior(self._log_joint(rows.X).T)[0].T
 
-    def _keep(self, runners: list[Runner], rows: ArrayRows) -> None:
-        best, shift = runners[0].ascent, _shift(rows)
-        self._parameters = best.parameters.in_units(rows.location, rows.scale)
+    def _adopt(self, parameters: Parameters, rows: ArrayRows) -> None:
+        self._parameters = parameters.in_units(rows.location, rows.scale)
         self.weights_, self.means_ = self._parameters.weights, self._parameters.means
-        self.log_likelihood_trace_ = np.array(best.trace) - shift
-        self.n_iter_ = len(best.trace)
-        self.converged_ = best.outcome is Outcome.CONVERGED
-        self.starts_ = [(r.name, r.ascent.trace[-1] - shift, len(r.ascent.trace)) for r in runners]
-        joint = self._log_joint(rows.X)
-        self.row_labels_ = np.asarray(joint.argmax(axis=1))
-        # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
-        self.log_likelihood_ = float(rows.weights.astype(float) @ posterior(joint.T)[1])
-
-    def _warn(self, best: Ascent, rows: ArrayRows, model: Model) -> None:
-        messages = list(best.notes)
-        if best.outcome is Outcome.INTERRUPTED:
-            messages.append(f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept")
-        elif best.outcome is Outcome.ITERATION_LIMIT:
-            messages.append(f"EM stopped at max_iter={self.max_iter} before it settled: raise max_iter or tol")
-        degenerate = self._degenerate(best.parameters, rows, model)
-        ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
-        self.outcome_ = ended.value
-        for message in messages + degenerate:
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
     def _degenerate(self, parameters: Parameters, rows: ArrayRows, model: Model) -> list[str]:
         """What is wrong with components that have no rows, or too few for their blocks."""
@@ -264,21 +176,6 @@ class GaussianBiclustering(Mixture):
                 "the ridge: give shrinkage=0.1, more column groups or fewer components"
             )
         return messages
-
-    def _teller(
-        self, callback: Callable[[Progress], object] | None, shift: float
-    ) -> Callable[[Progress], object] | None:
-        if not self.verbose and callback is None:
-            return None
-
-        def tell(standard: Progress) -> None:
-            progress = replace(standard, objective=standard.objective - shift)
-            if self.verbose > 1 or (self.verbose and progress.iteration == 0):
-                print(f"{progress.start}: iteration {progress.iteration}, objective {progress.objective:.4f}")
-            if callback is not None:
-                callback(progress)
-
-        return tell
 
     def _model(self, rows: ArrayRows) -> Model:
         share = rows.total_weight / self.n_components
@@ -312,19 +209,10 @@ class GaussianBiclustering(Mixture):
         return (rule,) * self.n_components, True
 
     def _check_parameters(self) -> None:
-        for name, least in (("n_components", 1), ("n_init", 1), ("max_iter", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
-        for name in ("ridge", "tol"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-                raise ValueError(f"{name}={value!r} must be a number that is at least 0")
+        super()._check_parameters()
+        self._check_number("ridge")
         if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
-        if isinstance(self.init, str) and self.init not in (*STARTS, "portfolio"):
-            names = ", ".join([*STARTS, "portfolio"])
-            raise ValueError(f"init={self.init!r} must be one of {names}, or an array of labels or responsibilities")
 
     def _log_joint(self, X: FloatArray) -> FloatArray:
         p = self.n_features_in_
@@ -365,8 +253,3 @@ class GaussianBiclustering(Mixture):
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         return G - 1 + G * p + self._parameters.layout.n_parameters
-
-
-def _shift(rows: ArrayRows) -> float:
-    """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
-    return rows.total_weight * float(np.log(rows.scale).sum(dtype=float))

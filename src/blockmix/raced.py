@@ -1,0 +1,196 @@
+"""RacedMixture: a mixture that is fitted by EM from several starts, of which the best is kept (paper, section 3).
+
+A subclass brings its model of the components and how to climb from a start; the checks, the starts, the race, what is
+kept of it and what the user is told of it follow here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from blockmix._types import FloatArray
+from blockmix.annealing import critical_eigenvalues
+from blockmix.ascent import Ascent, Callback
+from blockmix.columns import column_names, refuse_constant
+from blockmix.convergence import Outcome
+from blockmix.em import posterior
+from blockmix.mixture import Mixture
+from blockmix.race import Progress, Runner, race
+from blockmix.rows import ArrayRows, one_blas_thread
+from blockmix.starts import STARTS, distinct, start
+from blockmix.starts import portfolio as portfolio_of
+
+
+class RacedMixture(Mixture):
+    """A mixture fitted from several starts.
+
+    `_parameters` are those of the last fit; it has ``weights``, ``means`` and what the subclass needs.
+    """
+
+    n_column_groups: Any
+    tol: float
+    max_iter: int
+    n_init: int
+    init: str | ArrayLike
+    warm_start: bool
+    n_jobs: int | None
+    verbose: int
+    _parameters: Any
+
+    @abstractmethod
+    def _model(self, rows: ArrayRows) -> Any:
+        """What is fitted, from the constructor's parameters, checked."""
+
+    @abstractmethod
+    def _climb(self, rows: ArrayRows, begin: Any, model: Any, max_iter: int, hear: Callback | None) -> Ascent:
+        """EM from responsibilities (N, G) or from parameters to its end."""
+
+    @abstractmethod
+    def _resumed(self, rows: ArrayRows, model: Any) -> Any:
+        """A start from the parameters of the last fit, whose number of components and columns is right."""
+
+    @abstractmethod
+    def _adopt(self, parameters: Any, rows: ArrayRows) -> None:
+        """Take over parameters that fit standardized rows."""
+
+    @abstractmethod
+    def _degenerate(self, parameters: Any, rows: ArrayRows, model: Any) -> list[str]:
+        """What is wrong with components that have no rows, or too few."""
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> Self:
+        """Fit the mixture to the rows of X, shape (N, p).
+
+        A weight of 2 counts a row twice. `callback` is told of every iteration. An interrupt (Ctrl-C) ends the fit
+        with the best parameters so far.
+        """
+        self._check_parameters()
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        if len(X) < self.n_components:
+            raise ValueError(f"n_components={self.n_components} exceeds the n_samples={len(X)} rows of X")
+        weights = None if sample_weight is None else self._counts(sample_weight, X)
+        rows = self._seen(ArrayRows.standardized(X, weights))
+        model = self._model(rows)
+        with one_blas_thread():
+            runners = self._race(rows, model, self._teller(callback, _shift(rows)))
+            self._keep(runners, rows)
+        self._warn(runners[0].ascent, rows, model)
+        return self
+
+    def _seen(self, rows: ArrayRows) -> ArrayRows:
+        """The rows in the units of the fit, once it is known that every column varies."""
+        refuse_constant(rows.location, rows.scale**2, column_names(self))
+        return rows
+
+    def _counts(self, sample_weight: ArrayLike, X: FloatArray) -> FloatArray:
+        """How often each row counts, shape (N,), for as many rows as components need."""
+        weights: FloatArray = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+        counted, total, least = np.count_nonzero(weights), float(weights.sum(dtype=float)), max(2, self.n_components)
+        if counted < least:
+            raise ValueError(f"sample_weight is positive for {counted} rows: at least {least} are needed")
+        if total < least:
+            raise ValueError(
+                f"sample_weight sums to {total:g}, but a weight counts rows and at least {least} are needed: "
+                "multiply the weights"
+            )
+        return weights
+
+    def _race(self, rows: ArrayRows, model: Any, tell: Callable[[Progress], object] | None) -> list[Runner]:
+        def run(begin: Any, max_iter: int, hear: Callback | None) -> Ascent:
+            return self._climb(rows, begin, model, max_iter, hear)
+
+        portfolio = isinstance(self.init, str) and self.init == "portfolio"
+        return race(self._starts(rows, model, portfolio), run, self.max_iter, self.n_jobs, tell, portfolio)
+
+    def _starts(self, rows: ArrayRows, model: Any, portfolio: bool) -> list[tuple[str, Any]]:
+        shape = (self.n_components, rows.n_columns)
+        if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == shape:
+            return [("warm", self._resumed(rows, model))]
+        rng = check_random_state(self.random_state)
+        standard = (rows.X - rows.location) / rows.scale
+        kinds = portfolio_of(*standard.shape) if portfolio else [self.init] if isinstance(self.init, str) else []
+        if "annealed" in kinds:
+            leading = critical_eigenvalues(standard, rows.weights)
+            self.critical_ratio_ = float(leading[0] / leading[1]) if len(leading) > 1 else np.inf
+        if not isinstance(self.init, str):
+            return [("given", start(self.init, standard, rows.weights, self.n_components, rng))]
+        different, weights, place = distinct(standard, rows.weights, self.n_components)
+        return [
+            (f"{kind} {i}", start(kind, different, weights, self.n_components, rng)[place])
+            for i, kind in enumerate(list(kinds) * self.n_init, start=1)
+        ]
+
+    def _keep(self, runners: list[Runner], rows: ArrayRows) -> None:
+        best, shift = runners[0].ascent, _shift(rows)
+        self._adopt(best.parameters, rows)
+        self.log_likelihood_trace_ = np.array(best.trace) - shift
+        self.n_iter_ = len(best.trace)
+        self.converged_ = best.outcome is Outcome.CONVERGED
+        self.starts_ = [(r.name, r.ascent.trace[-1] - shift, len(r.ascent.trace)) for r in runners]
+        joint = self._log_joint(rows.X)
+        self.row_labels_ = np.asarray(joint.argmax(axis=1))
+        # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
+        self.log_likelihood_ = float(rows.weights.astype(float) @ posterior(joint.T)[1])
+
+    def _warn(self, best: Ascent, rows: ArrayRows, model: Any) -> None:
+        messages = list(best.notes)
+        if best.outcome is Outcome.INTERRUPTED:
+            messages.append(f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept")
+        elif best.outcome is Outcome.ITERATION_LIMIT:
+            messages.append(f"EM stopped at max_iter={self.max_iter} before it settled: raise max_iter or tol")
+        degenerate = self._degenerate(best.parameters, rows, model)
+        ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
+        self.outcome_ = ended.value
+        for message in messages + degenerate:
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def _teller(
+        self, callback: Callable[[Progress], object] | None, shift: float
+    ) -> Callable[[Progress], object] | None:
+        if not self.verbose and callback is None:
+            return None
+
+        def tell(standard: Progress) -> None:
+            progress = replace(standard, objective=standard.objective - shift)
+            if self.verbose > 1 or (self.verbose and progress.iteration == 0):
+                print(f"{progress.start}: iteration {progress.iteration}, objective {progress.objective:.4f}")
+            if callback is not None:
+                callback(progress)
+
+        return tell
+
+    def _check_parameters(self) -> None:
+        for name in ("n_components", "n_init", "max_iter"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name}={value!r} must be a whole number that is at least 1")
+        self._check_number("tol")
+        if isinstance(self.init, str) and self.init not in (*STARTS, "portfolio"):
+            names = ", ".join([*STARTS, "portfolio"])
+            raise ValueError(f"init={self.init!r} must be one of {names}, or an array of labels or responsibilities")
+
+    def _check_number(self, name: str) -> None:
+        value = getattr(self, name)
+        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+            raise ValueError(f"{name}={value!r} must be a number that is at least 0")
+
+
+def _shift(rows: ArrayRows) -> float:
+    """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
+    return rows.total_weight * float(np.log(rows.scale).sum(dtype=float))
