@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"moments", "partition", "blocks"},
     {"objective"},
     {"grouping"},
-    {"rows", "convergence", "starts", "em", "ascent", "race", "annealing", "modes", "factor_em", "factor_steps", "factor_ascent"},
+    {"rows", "convergence", "starts", "em", "ascent", "race", "annealing", "modes", "factor_em", "factor_steps", "factor_ascent", "factor_signs"},
     {"columns", "packing", "storage", "covariance", "mixture", "raced", "biclustering", "factor"},
     {"trials", "selection", "metrics", "topics", "datasets"},
     {"plotting", "report"},

@@ -50,7 +50,7 @@ class RacedMixture(Mixture):
 
     @abstractmethod
     def _model(self, rows: ArrayRows) -> Any:
-        """What is fitted, from the constructor's parameters, checked."""
+        """What is fitted, from the constructor's parameters, checked, for standardized rows."""
 
     @abstractmethod
     def _climb(self, rows: ArrayRows, begin: Any, model: Any, max_iter: int, hear: Callback | None) -> Ascent:
@@ -62,7 +62,7 @@ class RacedMixture(Mixture):
 
     @abstractmethod
     def _adopt(self, parameters: Any, rows: ArrayRows) -> None:
-        """Take over parameters that fit standardized rows."""
+        """Take over parameters that fit the rows in the units of the fit."""
 
     @abstractmethod
     def _degenerate(self, parameters: Any, rows: ArrayRows, model: Any) -> list[str]:
@@ -85,17 +85,20 @@ class RacedMixture(Mixture):
         if len(X) < self.n_components:
             raise ValueError(f"n_components={self.n_components} exceeds the n_samples={len(X)} rows of X")
         weights = None if sample_weight is None else self._counts(sample_weight, X)
-        rows = self._seen(ArrayRows.standardized(X, weights))
+        rows = ArrayRows.standardized(X, weights)
+        refuse_constant(rows.location, rows.scale**2, column_names(self))
         model = self._model(rows)
+        rows = self._in_units(rows)
         with one_blas_thread():
             runners = self._race(rows, model, self._teller(callback, _shift(rows)))
             self._keep(runners, rows)
-        self._warn(runners[0].ascent, rows, model)
+            found = self._warnings(runners[0].ascent, rows, model)
+        for warning in found:
+            warnings.warn(warning, stacklevel=2)
         return self
 
-    def _seen(self, rows: ArrayRows) -> ArrayRows:
-        """The rows in the units of the fit, once it is known that every column varies."""
-        refuse_constant(rows.location, rows.scale**2, column_names(self))
+    def _in_units(self, rows: ArrayRows) -> ArrayRows:
+        """The standardized rows, in the units of the fit."""
         return rows
 
     def _counts(self, sample_weight: ArrayLike, X: FloatArray) -> FloatArray:
@@ -148,7 +151,8 @@ class RacedMixture(Mixture):
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
         self.log_likelihood_ = float(rows.weights.astype(float) @ posterior(joint.T)[1])
 
-    def _warn(self, best: Ascent, rows: ArrayRows, model: Any) -> None:
+    def _warnings(self, best: Ascent, rows: ArrayRows, model: Any) -> list[Warning]:
+        """What the user is to be told of the fit."""
         messages = list(best.notes)
         if best.outcome is Outcome.INTERRUPTED:
             messages.append(f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept")
@@ -157,8 +161,7 @@ class RacedMixture(Mixture):
         degenerate = self._degenerate(best.parameters, rows, model)
         ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
         self.outcome_ = ended.value
-        for message in messages + degenerate:
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        return [ConvergenceWarning(message) for message in messages + degenerate]
 
     def _teller(
         self, callback: Callable[[Progress], object] | None, shift: float

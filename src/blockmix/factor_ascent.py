@@ -1,0 +1,297 @@
+"""Ascent of the factor mixture: first column groups, EM to its end, and new groups in between.
+
+Rows, a start and a model come in; parameters, the trace of the log-likelihood and how it ended go out. EM's own update
+of the groups is cautious, since its factors are anchored to the present groups. Once EM has settled, single columns
+move by what that does to the likelihood itself, and the tree of the columns is cut anew. A change is kept only where it
+raises the likelihood, so the trace never falls; the fit ends when none does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import squareform
+
+from blockmix._types import FloatArray, IntArray
+from blockmix.ascent import Ascent, Callback
+from blockmix.convergence import Aitken, Outcome
+from blockmix.em import posterior
+from blockmix.factor_em import FactorModel, FactorParameters, FactorStatistics, log_joint_rows, sweep
+from blockmix.factor_steps import Scatter, column_costs, maximize, noise_variances, profiled
+from blockmix.grouping.hierarchical import cut
+from blockmix.rows import ArrayRows, Chunk
+
+_LOOSE = 1e-2  # groups are looked at once the gain still to come is below this, per row
+_GAIN = 1e-9  # per row: what a new grouping must gain, well above rounding
+_ROUNDS = 20  # of single moves before EM goes on
+_TRIAL = 5  # steps of EM before newly cut groups are judged
+_TREE_COLUMNS = 250  # a tree needs all correlations between its columns; the others join its groups
+
+State = tuple[FactorParameters, FactorStatistics]
+Cuts = set[tuple[int, bytes]]  # components, and the rows that they had when their groups were cut from the tree
+
+
+def climb(
+    rows: ArrayRows,
+    start: FloatArray | FactorParameters,
+    model: FactorModel,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None = None,
+) -> Ascent:
+    """Run EM from responsibilities (N, G) or from parameters until no new grouping raises the likelihood."""
+    tried: Cuts = set()
+    if isinstance(start, FactorParameters):
+        parameters = start
+    else:
+        _untried(start, tried)
+        parameters = first_parameters(rows, start, model)
+    trace: list[float] = []
+    outcome, unmoved = Outcome.ITERATION_LIMIT, -np.inf
+    patience = Aitken(max(tol, _LOOSE))
+    try:
+        for iteration in range(max_iter):
+            statistics = sweep(rows, parameters)
+            value = statistics.log_likelihood
+            trace.append(value)
+            if callback is not None:
+                callback(iteration, value)
+            if not patience.settled(value / rows.total_weight):
+                parameters = maximize(statistics, parameters, model)
+                continue
+            if value - unmoved < tol * rows.total_weight:
+                outcome = Outcome.CONVERGED
+                break
+            state = (parameters, statistics)
+            better = recut(rows, moved(rows, state, model), model, tried)
+            if better is state:
+                # The groups stand; they are looked at again only if the likelihood moves on by more than tol.
+                unmoved, patience = value, Aitken(tol, patience.values)
+                parameters = maximize(statistics, parameters, model)
+            else:
+                unmoved, patience = -np.inf, Aitken(patience.tol)
+                parameters = better[0]
+    except KeyboardInterrupt:
+        if not trace:
+            raise
+        outcome = Outcome.INTERRUPTED
+    return Ascent(parameters, trace, outcome, len(thin_components(parameters, rows, model)))
+
+
+def thin_components(parameters: FactorParameters, rows: ArrayRows, model: FactorModel) -> IntArray:
+    """Components whose noise rests on its floor in more than half of the columns, or on two rows or fewer."""
+    resting = (parameters.noise <= model.floor * (1 + 1e-9)).mean(axis=1) > 0.5
+    few = parameters.weights * rows.total_weight <= 2
+    return np.flatnonzero(resting | (few & (not model.shared_noise)))
+
+
+def moved(rows: ArrayRows, state: State, model: FactorModel) -> State:
+    """The state after moves of single columns that raise the likelihood; the state itself if none does."""
+    for _ in range(_ROUNDS):
+        better = _one_round(rows, state, model)
+        if better is None:
+            break
+        state = better
+    return state
+
+
+def _one_round(rows: ArrayRows, state: State, model: FactorModel) -> State | None:
+    """Move all columns that would gain alone, or the best quarter of them, and so on down to the best one.
+
+    Together they may lose what each would gain alone; the best one alone does gain.
+    """
+    seen, old = profiled(state[1], state[0], model)
+    change, noise = move_gains(seen, old, model)
+    target = change.argmin(axis=1)
+    best = np.take_along_axis(change, target[:, None, :], axis=1)[:, 0]
+    order = np.argsort(best, axis=None, kind="stable")
+    count = int((best < -_GAIN * rows.total_weight).sum())
+    while count:
+        chosen = np.unravel_index(order[:count], best.shape)
+        candidate = _with_moves(old, target, noise, chosen, model)
+        statistics = sweep(rows, candidate)
+        if _rises(rows, state[1], statistics):
+            return candidate, statistics
+        count = max(count // 4, 1) if count > 1 else 0
+    return None
+
+
+def move_gains(seen: Scatter, old: FactorParameters, model: FactorModel) -> tuple[FloatArray, FloatArray]:
+    """Change of −log-likelihood when one column moves, z fixed, and its noise there, shapes (G, q, p).
+
+    The first has shape (1, q, p) where components share their groups. A column that is alone in its group stays.
+    """
+    cost, noise = column_costs(seen, old, model)
+    home = old.labels[:, None, :]
+    change = 0.5 * seen.rows[:, None, None] * (cost - np.take_along_axis(cost, home, axis=1))
+    sizes = np.stack([np.bincount(labels, minlength=model.n_groups) for labels in old.labels])
+    change = np.where(np.take_along_axis(sizes, old.labels, axis=1)[:, None, :] > 1, change, 0)
+    return (change.sum(axis=0, keepdims=True) if model.shared_groups else change), noise
+
+
+def _with_moves(
+    old: FactorParameters,
+    target: IntArray,
+    noise: FloatArray,
+    chosen: tuple[IntArray, ...],
+    model: FactorModel,
+) -> FactorParameters:
+    """The chosen columns in their target groups; where that empties a group, its columns stay."""
+    labels = np.array(old.labels[: len(target)])
+    labels[chosen] = target[chosen]
+    for row, before in zip(labels, old.labels, strict=False):
+        while len(empty := np.flatnonzero(np.bincount(row, minlength=model.n_groups) == 0)):
+            row[:] = np.where(np.isin(before, empty), before, row)
+    labels = np.broadcast_to(labels, old.labels.shape)
+    there = np.take_along_axis(noise, labels[:, None, :], axis=1)[:, 0]
+    return replace(old, labels=labels, noise=np.where(labels != old.labels, there, old.noise))
+
+
+def recut(rows: ArrayRows, state: State, model: FactorModel, tried: Cuts) -> State:
+    """The state with the groups of a component cut anew where that raises the likelihood; else the state itself.
+
+    Groups that were cut from the same rows before have had their chance: EM and the moves led from them to here.
+    """
+    z = posterior(log_joint_rows(rows, state[0]).T)[0].T
+    new = _untried(z, tried)
+    if not new:
+        return state
+    fresh = first_parameters(rows, z, model)
+    for part in [slice(None)] if model.shared_groups else [slice(g, g + 1) for g in new]:
+        trial = _exchanged(state[0], fresh, part, model)
+        for _ in range(_TRIAL):
+            trial = maximize(sweep(rows, trial), trial, model)
+        statistics = sweep(rows, trial)
+        if _rises(rows, state[1], statistics):
+            state = (trial, statistics)
+    return state
+
+
+def _untried(z: FloatArray, tried: Cuts) -> list[int]:
+    """Components whose groups have not been cut before from the rows that they have; they have from now on."""
+    found = {(g, (share > 0.5).tobytes()) for g, share in enumerate(z.T)} - tried
+    tried |= found
+    return sorted(g for g, _ in found)
+
+
+def _exchanged(old: FactorParameters, fresh: FactorParameters, part: slice, model: FactorModel) -> FactorParameters:
+    """Old parameters with the fresh groups of some components, and with the fresh T and D that they do not share."""
+
+    def take(before: FloatArray, after: FloatArray, shared: bool) -> FloatArray:
+        mixed = np.array(before)
+        if not shared:
+            mixed[part] = after[part]
+        return mixed
+
+    labels = np.array(old.labels)
+    labels[part] = fresh.labels[part]
+    return replace(
+        old,
+        labels=labels,
+        factors=take(old.factors, fresh.factors, model.shared_factors),
+        noise=take(old.noise, fresh.noise, model.shared_noise),
+    )
+
+
+def _rises(rows: ArrayRows, old: FactorStatistics, new: FactorStatistics) -> bool:
+    return new.log_likelihood > old.log_likelihood + _GAIN * rows.total_weight
+
+
+def first_parameters(rows: ArrayRows, z: FloatArray, model: FactorModel) -> FactorParameters:
+    """Parameters from responsibilities: groups from a tree, t_k their mean covariance, d_j what it leaves of S_jj."""
+    G, q, labels = z.shape[1], model.n_groups, first_groups(rows, z, model)
+    unit = replace(_blank(G, rows.n_columns, q), labels=labels)
+    statistics = sweep(rows, unit, z)
+    seen = Scatter.of(statistics, unit)
+    variances = _steadied(seen)
+    totals = np.einsum("gkj,gj->gk", unit.projection, seen.variances)
+    sizes = unit.precisions
+    t = np.maximum((seen.spread - totals) / np.maximum(sizes * (sizes - 1), 1), _WEAK * totals / sizes)
+    if model.unit_factors:
+        t = np.ones_like(t)
+    elif model.shared_factors:
+        # Groups are matched by rank, so that group k of every component can share t_k.
+        order = np.argsort(-t, axis=1) if not model.shared_groups else np.tile(np.arange(q), (G, 1))
+        labels = np.take_along_axis(np.argsort(order, axis=1), labels, axis=1)
+        t = np.broadcast_to(seen.rows @ np.take_along_axis(t, order, axis=1) / seen.rows.sum(), t.shape)
+    left = np.maximum(variances - np.take_along_axis(t, labels, axis=1), _LEFT * variances)
+    noise = noise_variances(left, np.maximum(seen.rows, 1), unit.noise, model)
+    return FactorParameters(statistics.weight / statistics.weight.sum(), seen.means, labels, t, noise)
+
+
+_WEAK, _LEFT = 0.01, 0.1  # least share of a first factor, and of the first noise, in a column's variance
+
+
+def _blank(G: int, p: int, q: int) -> FactorParameters:
+    labels = np.zeros((G, p), dtype=np.intp)
+    return FactorParameters(np.full(G, 1 / G), np.zeros((G, p)), labels, np.zeros((G, q)), np.ones((G, p)))
+
+
+def _steadied(seen: Scatter) -> FloatArray:
+    """Variances (G, p) with one row's worth of the pooled ones: a component of one row has none of its own."""
+    n = seen.rows[:, None]
+    pooled = (n * seen.variances).sum(axis=0) / n.sum()
+    return np.asarray((n * seen.variances + pooled) / (n + 1))
+
+
+def first_groups(rows: ArrayRows, z: FloatArray, model: FactorModel) -> IntArray:
+    """Ward's tree on the correlations within components, cut into q groups; shape (G, p).
+
+    Correlations have their sign, since columns of one group cannot be correlated negatively. Of many columns the tree
+    takes some, evenly spaced; the others join the group whose mean they are nearest to.
+    """
+    G, p = z.shape[1], rows.n_columns
+    blank = _blank(G, p, 1)
+    seen = Scatter.of(sweep(rows, blank, z), blank)
+    columns = tree_columns(p, 2 * model.n_groups)
+    R = correlations(rows, z, seen.means, columns, model.shared_groups)
+    found = np.stack([cut(_ward(correlation), model.n_groups).labels for correlation in R])
+    labels = np.zeros((G, p), dtype=np.intp)
+    labels[:, columns] = found
+    if len(columns) == p:
+        return labels
+    deviations = np.sqrt(_steadied(seen))
+    noise = np.full((G, p), np.inf)
+    noise[:, columns] = deviations[:, columns]
+    sampled = FactorParameters(seen.rows, seen.means, labels, np.zeros((G, model.n_groups)), noise)
+    near = Scatter.of(sweep(rows, sampled, z), sampled)
+    sizes = np.stack([np.bincount(row, minlength=model.n_groups) for row in labels[:, columns]])
+    distances = (near.spread / sizes**2)[:, :, None] - 2 * near.cross / (sizes[:, :, None] * deviations[:, None, :])
+    if model.shared_groups:
+        distances = np.broadcast_to(np.einsum("g,gkj->kj", seen.rows, distances), distances.shape)
+    nearest: IntArray = distances.argmin(axis=1)
+    nearest[:, columns] = found
+    return nearest
+
+
+def tree_columns(p: int, least: int = 0) -> IntArray:
+    """Columns that a tree is made of: all, or evenly spaced ones where there are many."""
+    count = min(p, max(_TREE_COLUMNS, least))
+    return np.asarray(np.linspace(0, p - 1, count), dtype=np.intp)
+
+
+def correlations(rows: ArrayRows, z: FloatArray, means: FloatArray, columns: IntArray, pooled: bool) -> FloatArray:
+    """Correlations of some columns within each component, shape (G, c, c), or (1, c, c) within all of them together."""
+
+    def of(chunk: Chunk) -> FloatArray:
+        weights = (z[chunk.place] * chunk.weights[:, None]).T
+        centered = chunk.values[columns].astype(float) - means[:, columns, None]
+        return np.asarray(np.matmul(centered * weights[:, None, :], centered.swapaxes(1, 2)))
+
+    scatter = rows.map_sum(of)
+    if pooled:
+        scatter = scatter.sum(axis=0, keepdims=True)
+    variances = np.diagonal(scatter, axis1=1, axis2=2)
+    inverse = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1)), 0)
+    return np.clip(scatter * inverse[:, :, None] * inverse[:, None, :], -1, 1)
+
+
+def _ward(R: FloatArray) -> FloatArray:
+    """Ward's tree of standardized columns, whose squared distances are 2 (1 − r)."""
+    if len(R) == 1:
+        return np.empty((0, 4))
+    distances = np.sqrt(2 * (1 - R))
+    np.fill_diagonal(distances, 0)
+    return np.asarray(linkage(squareform(distances, checks=False), method="ward"))
