@@ -115,17 +115,16 @@ def _topmost(tree: FloatArray, accepted: BoolArray) -> Partition:
 def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray:
     """Log p-value, per merge of the tree, that its two branches A and B are independent, shape (p − 1,).
 
-    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has mean ab and variance 2 t₂(A) t₂(B) under independence, t₂ = tr R² of
-    a branch without its sampling noise, so T is compared with a scaled χ² of d = a²b² / (t₂(A) t₂(B)) degrees of
-    freedom.
+    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has under independence mean ab, variance 2 t₂(A) t₂(B) and skewness √(8/d)
+    with d = δ(A) δ(B), δ = t₂³/t₃², where t₂ = tr R² of a branch without its sampling noise and t₃ = tr R³ if it were
+    equicorrelated. So T is compared with the χ² of d degrees of freedom, moved and stretched to its mean and variance.
     """
     p = len(R)
     order, span = spans(tree)
     children = tree[:, :2].astype(int)
     size = np.concatenate([np.ones(p), tree[:, 3]])
     squares = np.ones(2 * p - 1)  # Σ r² over all pairs of a node, its diagonal included
-    strength = np.full(2 * p - 1, np.inf)  # mean r² within a node beyond noise; a single column never limits
-    trace = np.ones(2 * p - 1)
+    strength = np.zeros(2 * p - 1)  # mean r² within a node beyond noise
     statistic, between = np.empty(p - 1), np.empty(p - 1)
     for k, (a, b) in enumerate(children):
         between[k], deviance = _between(R, order[slice(*span[a])], order[slice(*span[b])])
@@ -133,12 +132,16 @@ def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray
         c, m = p + k, size[p + k]
         squares[c] = squares[a] + squares[b] + 2 * between[k]
         strength[c] = max(0.0, (squares[c] - m) / (m * (m - 1)) - 1 / effective)
-        trace[c] = m + m * (m - 1) * strength[c]
-    left, right = children.T
-    pairs = size[left] * size[right]
-    degrees = pairs**2 / (trace[left] * trace[right])
-    log_p: FloatArray = chi2.logsf(degrees * statistic / pairs, degrees)
-    weak = np.maximum(0, between / pairs - 1 / effective) < RATIO**2 * np.minimum(strength[left], strength[right])
+    rho = np.minimum(np.sqrt(strength), 1)
+    second = size + size * (size - 1) * strength
+    third = (1 + (size - 1) * rho) ** 3 + (size - 1) * (1 - rho) ** 3
+    pairs, variance, degrees = (
+        value[children].prod(axis=1) for value in (size, second, np.maximum(1, second**3 / third**2))
+    )
+    standing = degrees + np.sqrt(degrees / variance) * (statistic - pairs)
+    log_p: FloatArray = chi2.logsf(np.maximum(standing, 0), degrees)
+    weaker = np.where(size > 1, strength, np.inf)[children].min(axis=1)  # a single column never limits
+    weak = np.maximum(0, between / pairs - 1 / effective) < RATIO**2 * weaker
     log_p[weak & (pairs > 1)] = 0
     return log_p
 
