@@ -188,10 +188,10 @@ def test_the_second_answer_needs_a_clearly_better_silhouette(monkeypatch: pytest
     truth = Partition(np.repeat(range(4), 4))
     R = correlation(covariance(rng.standard_normal((200, 1)) + block_rows(rng, 200, truth, 0.8)))
     plain = top_down(R, 199).partition
-    without = auto.tested_groups(R, 199).partition
+    without = auto.groups_beyond_chance(R, 199).partition
     assert without == truth != plain
     monkeypatch.setattr(auto, "MARGIN", 1 - silhouette(R, plain))
-    assert auto.tested_groups(R, 199).partition == plain
+    assert auto.groups_beyond_chance(R, 199).partition == plain
 
 
 def test_another_grouping_is_asked_for_as_many_groups() -> None:

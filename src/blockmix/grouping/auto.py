@@ -44,7 +44,7 @@ class AutoRule(BaseEstimator):
         if squares is not None:
             R, tails = temper(R, squares)
         effective = (n_rows - 1) / tails
-        found = tested_groups(R, max(effective, 2.0))
+        found = groups_beyond_chance(R, max(effective, 2.0))
         if _is_default(grouping):
             return found
         return grouping.group(S, found.partition.n_groups, n_rows)
@@ -73,7 +73,7 @@ def temper(R: FloatArray, squares: FloatArray) -> tuple[FloatArray, float]:
     return tempered, factor
 
 
-def tested_groups(R: FloatArray, effective: float) -> Proposal:
+def groups_beyond_chance(R: FloatArray, effective: float) -> Proposal:
     """Groups that the test finds in R, with or without a common background."""
     plain = top_down(R, effective)
     loadings = background(R, effective)
@@ -115,7 +115,7 @@ def _topmost(tree: FloatArray, accepted: BoolArray) -> Partition:
 def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray:
     """Log p-value, per merge of the tree, that its two branches A and B are independent, shape (p − 1,).
 
-    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has under independence mean ab, variance 2 t₂(A) t₂(B) and skewness √(8/d)
+    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has, under independence, mean ab, variance 2 t₂(A) t₂(B), skewness √(8/d)
     with d = δ(A) δ(B), δ = t₂³/t₃², where t₂ = tr R² of a branch without its sampling noise and t₃ = tr R³ if it were
     equicorrelated. So T is compared with the χ² of d degrees of freedom, moved and stretched to its mean and variance.
     """
