@@ -7,10 +7,12 @@ covariances by MAPE; the Frobenius and Stein losses stand beside MAPE because it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from scipy.linalg import solve_triangular
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
@@ -18,7 +20,15 @@ from sklearn.metrics import adjusted_rand_score
 from blockmix._types import FloatArray, IntArray
 from blockmix.partition import Partition
 
-__all__ = ["adjusted_rand", "exact_recovery", "frobenius_loss", "mape", "matched_accuracy", "stein_loss"]
+__all__ = [
+    "adjusted_rand",
+    "exact_recovery",
+    "frobenius_loss",
+    "mape",
+    "matched_accuracy",
+    "npmi_coherence",
+    "stein_loss",
+]
 
 
 def exact_recovery(true: Partition | ArrayLike, found: Partition | ArrayLike) -> bool:
@@ -228,3 +238,68 @@ def _cholesky(covariance: FloatArray, name: str) -> FloatArray:
             "add a ridge first"
         )
     return np.asarray(scale[:, None] * np.linalg.cholesky(correlation))
+
+
+def npmi_coherence(groups: Partition | ArrayLike | Sequence[ArrayLike], document_term_matrix: Any) -> float:
+    """Mean normalized pointwise mutual information of the terms of a group, averaged over the groups.
+
+    NPMI(i, j) = log(p_ij / (p_i p_j)) / −log p_ij, where p_i is the share of documents that hold term i and p_ij the
+    share that hold both: −1 for terms that never meet, 0 by chance, 1 for terms that only occur together. The mean goes
+    over the pairs of a group first; a group of one term has no pairs and is left out.
+
+    Parameters
+    ----------
+    groups : Partition, array-like of shape (p,), or sequence of sequences of int
+        The group of each term, or the columns of each group, which may overlap, as the top words of topics do.
+    document_term_matrix : array or sparse matrix of shape (N, p)
+        A term is in a document where the entry is not 0.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> held = [[1, 1, 0, 0], [1, 1, 0, 1], [0, 0, 1, 0], [0, 0, 1, 1]]
+    >>> npmi_coherence([0, 0, 1, 1], held)
+    0.5
+    >>> npmi_coherence([[0, 1]], held)
+    1.0
+    """
+    given: Any = document_term_matrix
+    values: Any = given if sparse.issparse(given) else np.asarray(given)
+    held = sparse.csr_array(values).astype(bool).astype(float)
+    scores = []
+    for columns in _column_groups(groups, int(held.shape[1])):
+        if len(columns) > 1:
+            own = held[:, columns]
+            together = (own.T @ own).toarray() / held.shape[0]
+            scores.append(float(_npmi(together)[np.triu_indices(len(columns), 1)].mean()))
+    if not scores:
+        raise ValueError("no group has two terms, so none has a coherence")
+    return float(np.mean(scores))
+
+
+def _npmi(together: FloatArray) -> FloatArray:
+    """NPMI of each pair from the shares of documents that hold both, shape (c, c); the diagonal holds those of one."""
+    alone = together.diagonal()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.log(together / np.outer(alone, alone)) / -np.log(together)
+    # A pair that never meets has the limit −1; one that is in every document occurs only together.
+    return np.where(together == 0, -1.0, np.where(together == 1, 1.0, values))
+
+
+def _column_groups(groups: Any, p: int) -> list[IntArray]:
+    """Columns of each group, from labels or from the columns themselves."""
+    if isinstance(groups, Partition) or np.ndim(next(iter(groups), 0)) == 0:
+        labels = _labels(groups, "groups")
+        if len(labels) != p:
+            raise ValueError(f"groups has {len(labels)} labels for the {p} columns of document_term_matrix")
+        return [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    found = [np.asarray(columns, dtype=np.intp) for columns in groups]
+    for columns in found:
+        if len(columns) and (columns.min() < 0 or columns.max() >= p):
+            raise ValueError(
+                f"groups holds columns {columns.min()} to {columns.max()}, but document_term_matrix has {p} of them"
+            )
+    return found

@@ -1,0 +1,354 @@
+"""TopicBiclustering: topics of documents and groups of terms at once (paper, section 3.4).
+
+Documents come in, with ratings where there are some; topics, term groups and a table of which group matters more than
+average for which topic go out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from blockmix._types import FloatArray, IntArray, RandomState
+from blockmix.biclustering import GaussianBiclustering
+from blockmix.grouping.hierarchical import HierarchicalGrouping
+from blockmix.grouping.proposal import Grouping, Rule
+from blockmix.importance import (
+    Topic,
+    centrality,
+    group_means,
+    group_order,
+    label_of,
+    name_of,
+    ranked_terms,
+    topic_means,
+    typical,
+)
+from blockmix.mixture import Mixture
+from blockmix.moments import correlation
+from blockmix.plotting import importance_heatmap
+from blockmix.storage import Storable
+from blockmix.terms import Lexicon, as_ratings, as_weighting, default_vectorizer, frequent, predictive, read
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TYPICAL = 5  # documents that are named per topic
+_TOP = 5  # groups that are named per topic
+
+
+class TopicWarning(UserWarning):
+    """Some documents or ratings could not play the part that a user would expect."""
+
+
+class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
+    """Biclusters of documents and terms.
+
+    The weight of a term in a document is tf-idf(t, d) = n(t, d) / Σ_t n(t, d) · log(N / df(t)). Of the `max_terms`
+    terms with the highest average tf, the `n_selected_terms` most predictive of the rating are kept. A Gaussian mixture
+    with one block-diagonal covariance for all topics is fitted to their weights, which it standardizes itself: its
+    components are the topics, its blocks the term groups.
+
+    Parameters
+    ----------
+    n_topics : int, default=2
+        Number G of topics.
+    n_term_groups : int, {"bic", "silhouette"} or rule, default=20
+        Number K of term groups. Few groups leave most terms in one of them; the paper suggests more than 15.
+    max_terms : int, default=1000
+        Terms with the highest average tf that are looked at.
+    n_selected_terms : int, default=400
+        Terms that are kept: the most predictive of the rating, or, without ratings, those with the highest average tf.
+    vectorizer : scikit-learn vectorizer or None
+        What turns texts into counts or weights. None counts words of two letters or more in lower case.
+    stop_words : "english", list of str or None, default="english"
+        Words that the default vectorizer leaves out.
+    weighting : {"auto", "tfidf", "none"} or transformer, default="auto"
+        What turns counts into weights. ``"auto"`` is the formula above for whole numbers and nothing for others, such
+        as those of a `TfidfVectorizer`.
+    selector : scikit-learn feature selector or None
+        What chooses among the `max_terms` terms, with the ratings as y. None is `SelectKBest` with the F-test.
+    grouping : str, object or None
+        How the term groups are found. None is ``HierarchicalGrouping(distance="profile")``, the paper's distance, which
+        suits the weak correlations of terms.
+    mixture : GaussianBiclustering or None
+        Settings of the mixture, such as `n_init`, `init`, `tol` and `shrinkage`; the number of components and of
+        groups, the grouping, the shared covariance and the seed are those given here.
+    random_state : int, RandomState or None
+        Seed of the starts.
+
+    Attributes
+    ----------
+    importance_ : array of shape (G, K)
+        Percent: mean weight of the group's terms in the topic's documents, over their mean in all documents. Weighted
+        by the sizes of the topics, a column averages to 100.
+    term_groups_ : list of K lists of (term, weight)
+        Terms of each group, largest weight first. The weight is the correlation of the term with the sum of its group.
+        The groups of the first topics come first.
+    group_names_ : list of K str
+        The three terms of the largest weights.
+    topics_ : list of G Topic
+        Size, share, mean rating, top groups and most typical documents; ordered by mean rating, lowest first, or
+        without ratings by size, largest first.
+    labels_ : array of shape (N,)
+        Topic of each document.
+    terms_ : array of shape (p,)
+        The terms that were kept.
+    term_labels_ : array of shape (p,)
+        Group of each of them.
+    without_terms_ : array
+        Numbers of the documents that hold none of them. They are rows of zeros, and have a topic like all others.
+    mixture_ : GaussianBiclustering
+        The fitted mixture; its components are in the order of `components_`.
+    components_ : array of shape (G,)
+        Component of each topic.
+    n_vocabulary_ : int
+        Number of different terms in the documents.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> low, high = ["dirty carpet", "rude manager", "smell smoke"], ["metro station", "friendly staff", "lovely view"]
+    >>> texts = [" ".join(rng.choice(words, 3)) for words in [low] * 50 + [high] * 50]
+    >>> model = TopicBiclustering(2, 6, random_state=0).fit(texts, [1] * 50 + [5] * 50)
+    >>> model.labels_[[0, 1, -2, -1]]
+    array([0, 0, 1, 1])
+    >>> model.group_names_[:3]
+    ['carpet, dirty', 'manager, rude', 'smell, smoke']
+    """
+
+    def __init__(
+        self,
+        n_topics: int = 2,
+        n_term_groups: int | str | Rule = 20,
+        *,
+        max_terms: int = 1000,
+        n_selected_terms: int = 400,
+        vectorizer: Any = None,
+        stop_words: str | Sequence[str] | None = "english",
+        weighting: Any = "auto",
+        selector: Any = None,
+        grouping: str | Grouping | None = None,
+        mixture: Mixture | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_topics = n_topics
+        self.n_term_groups = n_term_groups
+        self.max_terms = max_terms
+        self.n_selected_terms = n_selected_terms
+        self.vectorizer = vectorizer
+        self.stop_words = stop_words
+        self.weighting = weighting
+        self.selector = selector
+        self.grouping = grouping
+        self.mixture = mixture
+        self.random_state = random_state
+
+    def fit(self, documents: Any, ratings: ArrayLike | None = None, *, term_names: Sequence[str] | None = None) -> Self:
+        """Find the topics and the term groups of documents.
+
+        Parameters
+        ----------
+        documents : sequence of N texts, or matrix of shape (N, v)
+            Texts, as str or as bytes in UTF-8; or counts or weights, sparse, dense or a data frame.
+        ratings : array-like of shape (N,), optional
+            A number per document, which selects the terms and orders the topics.
+        term_names : sequence of v str, optional
+            Names of the columns of a matrix.
+        """
+        self._check_parameters()
+        made = default_vectorizer(self.stop_words) if self.vectorizer is None else clone(self.vectorizer)
+        matrix, names, vectorizer = read(documents, made, term_names)
+        if matrix.shape[0] < max(2, self.n_topics):
+            raise ValueError(f"n_topics={self.n_topics} needs more than the {matrix.shape[0]} documents given")
+        rated = as_ratings(ratings, matrix.shape[0])
+        X = self._select(matrix, names, vectorizer, rated)
+        self._cluster(X)
+        self._arrange(X, rated)
+        self._tell(rated)
+        return self
+
+    def fit_predict(self, documents: Any, ratings: ArrayLike | None = None, **parameters: Any) -> IntArray:
+        """Fit and return the topic of each document."""
+        self.fit(documents, ratings, **parameters)
+        return np.asarray(self.labels_)
+
+    def predict(self, documents: Any) -> IntArray:
+        """Most probable topic of each document."""
+        return np.asarray(self.predict_proba(documents).argmax(axis=1))
+
+    def predict_proba(self, documents: Any) -> FloatArray:
+        """Probability of each topic for each document, shape (N, G)."""
+        return np.asarray(self.mixture_.predict_proba(self._weigh(documents))[:, self.components_])
+
+    def transform(self, documents: Any) -> FloatArray:
+        """Importance of each term group for each document in percent, shape (N, K).
+
+        The mean weight of the group's terms in the document, over their mean in the documents of the fit. Averaged over
+        the documents of a topic it is that topic's row of `importance_`.
+        """
+        X = self._weigh(documents)
+        return np.asarray(100 * group_means(X, self.term_labels_, len(self.term_groups_)) / self._group_means)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Names of the columns of `transform`: those of the term groups."""
+        check_is_fitted(self)
+        return np.array(self.group_names_, dtype=object)
+
+    def summary(self, as_frame: bool = False) -> Any:
+        """The topics as a text, or the topics and their importances as a pandas data frame."""
+        check_is_fitted(self)
+        if not as_frame:
+            return "\n".join([self._heading(), *self._lines()])
+        import pandas as pd
+
+        frame = pd.DataFrame(self.importance_, columns=self.group_names_).rename_axis("topic")
+        frame.insert(0, "documents", [topic.size for topic in self.topics_])
+        if self.topics_[0].mean_rating is not None:
+            frame.insert(1, "mean rating", [topic.mean_rating for topic in self.topics_])
+        return frame
+
+    def plot(self, *, title: str | None = None, ax: Axes | None = None) -> Axes:
+        """The heat map of the paper: importance of each term group, labelled by its terms, for each topic."""
+        check_is_fitted(self)
+        labels = [label_of(terms) for terms in self.term_groups_]
+        heads = [
+            f"topic {g}\n{topic.size} docs" + ("" if topic.mean_rating is None else f"\nrating {topic.mean_rating:.2f}")
+            for g, topic in enumerate(self.topics_)
+        ]
+        return importance_heatmap(
+            self.importance_, labels, heads, title=self._heading() if title is None else title, ax=ax
+        )
+
+    def _select(self, matrix: Any, names: NDArray[Any], vectorizer: Any, ratings: FloatArray | None) -> FloatArray:
+        """Weights of the terms that are kept, dense, shape (N, p)."""
+        weighting = as_weighting(self.weighting, matrix, vectorizer).fit(matrix)
+        weights = weighting.transform(matrix)
+        tells = self.selector is not None or (ratings is not None and len(np.unique(ratings)) > 1)
+        kept = frequent(matrix, weights, self.max_terms if tells else min(self.max_terms, self.n_selected_terms))
+        if len(kept) == 0:
+            raise ValueError("no term tells documents apart: each is in all documents or in none")
+        if tells:
+            kept = kept[predictive(weights[:, kept], ratings, self.selector, self.n_selected_terms)]
+        if isinstance(self.n_term_groups, Integral) and int(self.n_term_groups) > len(kept):
+            raise ValueError(f"n_term_groups={self.n_term_groups} exceeds the {len(kept)} terms that are kept")
+        self._lexicon = Lexicon(vectorizer, weighting, kept, names[kept], len(names))
+        self.terms_, self.n_vocabulary_ = names[kept], len(names)
+        X: FloatArray = weights[:, kept].toarray()
+        self.without_terms_ = np.flatnonzero(~X.any(axis=1))
+        return X
+
+    def _cluster(self, X: FloatArray) -> None:
+        mixture: Any = GaussianBiclustering() if self.mixture is None else clone(self.mixture)
+        given = {
+            "n_components": self.n_topics,
+            "n_column_groups": self.n_term_groups,
+            "grouping": HierarchicalGrouping(distance="profile") if self.grouping is None else self.grouping,
+            "shared_covariance": True,
+            "random_state": self.random_state,
+        }
+        known = mixture.get_params(deep=False)
+        self.mixture_ = mixture.set_params(**{name: value for name, value in given.items() if name in known}).fit(X)
+        if (self.mixture_.column_labels_ != self.mixture_.column_labels_[0]).any():
+            raise ValueError(f"mixture={self.mixture!r} has other term groups in each topic: one partition is needed")
+
+    def _arrange(self, X: FloatArray, ratings: FloatArray | None) -> None:
+        """Topics and groups in their order, and what is told of them."""
+        components, G = self.mixture_.row_labels_, self.n_topics
+        sizes = np.bincount(components, minlength=G)
+        rated = None if ratings is None else topic_means(ratings, components, G)
+        first = np.zeros(G) if rated is None else np.nan_to_num(np.round(rated, 12), nan=np.inf)
+        self.components_ = np.lexsort((-sizes, first))
+        self.labels_ = np.argsort(self.components_)[components]
+        found = self.mixture_.column_labels_[0]
+        means = group_means(X, found, found.max() + 1)
+        table = 100 * topic_means(means, self.labels_, G) / means.mean(axis=0)
+        order = group_order(table)
+        self.importance_, self._group_means = table[:, order], means.mean(axis=0)[order]
+        self.term_labels_ = np.argsort(order)[found]
+        blocks = self.mixture_.blocks_[0].blocks
+        self.term_groups_ = [
+            ranked_terms(self.terms_[found == k], centrality(correlation(np.asarray(blocks[k])))) for k in order
+        ]
+        self.group_names_ = [name_of(terms) for terms in self.term_groups_]
+        documents = typical(X, self.mixture_.means_[self.components_], self.labels_, _TYPICAL)
+        self.topics_ = [
+            Topic(
+                int(sizes[c]),
+                float(sizes[c] / len(X)),
+                None if rated is None else float(rated[c]),
+                tuple(self.group_names_[k] for k in self._top(g)),
+                documents[g],
+            )
+            for g, c in enumerate(self.components_)
+        ]
+
+    def _top(self, g: int) -> list[int]:
+        """The groups that matter most to a topic, and more than average."""
+        row = np.nan_to_num(self.importance_[g])
+        return [int(k) for k in np.argsort(-row, kind="stable")[:_TOP] if row[k] > 100]
+
+    def _tell(self, ratings: FloatArray | None) -> None:
+        empty, N = self.without_terms_, len(self.labels_)
+        if len(empty):
+            warnings.warn(
+                f"{len(empty)} of {N} documents hold none of the {len(self.terms_)} terms (without_terms_: "
+                f"{', '.join(map(str, empty[:5]))}{', …' if len(empty) > 5 else ''}): "
+                "they have a topic all the same, as rows of zeros",
+                TopicWarning,
+                stacklevel=3,
+            )
+        if ratings is not None and self.selector is None and len(np.unique(ratings)) == 1:
+            warnings.warn(
+                f"all ratings are {ratings[0]:g}: the terms are selected by their average frequency instead",
+                TopicWarning,
+                stacklevel=3,
+            )
+
+    def _weigh(self, documents: Any) -> FloatArray:
+        check_is_fitted(self)
+        return self._lexicon.weigh(documents)
+
+    def _heading(self) -> str:
+        return (
+            f"{self.n_topics} topics of {len(self.labels_)} documents, {len(self.term_groups_)} groups of "
+            f"{len(self.terms_)} terms (of {self.n_vocabulary_})"
+        )
+
+    def _lines(self) -> list[str]:
+        rated = self.topics_[0].mean_rating is not None
+        lines = [f"topic  documents  share  {'rating  ' if rated else ''}term groups, importance against the average"]
+        for g, topic in enumerate(self.topics_):
+            top = "; ".join(f"{self.group_names_[k]} {self.importance_[g, k]:.0f} %" for k in self._top(g))
+            rating = f"{topic.mean_rating:<6.2f}  " if rated else ""
+            lines.append(f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{top}")
+        return lines
+
+    def _check_parameters(self) -> None:
+        for name in ("n_topics", "max_terms", "n_selected_terms"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name}={value!r} must be a whole number that is at least 1")
+
+    def _state(self) -> dict[str, Any]:
+        state = super()._state()
+        if "mixture_" in state:
+            mixture = state.pop("mixture_")
+            state["mixture"] = [mixture.get_params(deep=False), mixture._state()]
+            state["lexicon"] = state.pop("_lexicon").packed()
+        return state
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        if "mixture" in state:
+            parameters, fitted = state.pop("mixture")
+            self.mixture_ = GaussianBiclustering(**parameters)
+            self.mixture_._restore(fitted)
+            self._lexicon = Lexicon.unpacked(state.pop("lexicon"), self.stop_words)
+        super()._restore(state)
