@@ -246,7 +246,7 @@ def first_groups(rows: ArrayRows, z: FloatArray, model: FactorModel) -> IntArray
     blank = _blank(G, p, 1)
     seen = Scatter.of(sweep(rows, blank, z), blank)
     columns = tree_columns(p, 2 * model.n_groups)
-    R = correlations(rows, z, seen.means, columns, model.shared_groups)
+    R = correlations(rows, z, seen.means, columns, model, model.shared_groups)
     found = np.stack([cut(_ward(correlation), model.n_groups).labels for correlation in R])
     labels = np.zeros((G, p), dtype=np.intp)
     labels[:, columns] = found
@@ -272,26 +272,32 @@ def tree_columns(p: int, least: int = 0) -> IntArray:
     return np.asarray(np.linspace(0, p - 1, count), dtype=np.intp)
 
 
-def correlations(rows: ArrayRows, z: FloatArray, means: FloatArray, columns: IntArray, pooled: bool) -> FloatArray:
-    """Correlations of some columns within each component, shape (G, c, c), or (1, c, c) within all of them together."""
+def correlations(
+    rows: ArrayRows, z: FloatArray, means: FloatArray, columns: IntArray, model: FactorModel, pooled: bool = False
+) -> FloatArray:
+    """Correlations of some columns within each component, shape (G, c, c), or (1, c, c) within all of them together.
+
+    A column whose variance is below the floor of the noise is taken as constant: its correlations would be rounding.
+    """
 
     def of(chunk: Chunk) -> FloatArray:
         weights = (z[chunk.place] * chunk.weights[:, None]).T
         centered = chunk.values[columns].astype(float) - means[:, columns, None]
         return np.asarray(np.matmul(centered * weights[:, None, :], centered.swapaxes(1, 2)))
 
-    scatter = rows.map_sum(of)
+    scatter, counts = rows.map_sum(of), rows.weights @ z
     if pooled:
-        scatter = scatter.sum(axis=0, keepdims=True)
+        scatter, counts = scatter.sum(axis=0, keepdims=True), counts.sum(keepdims=True)
     variances = np.diagonal(scatter, axis1=1, axis2=2)
-    inverse = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1)), 0)
-    return np.clip(scatter * inverse[:, :, None] * inverse[:, None, :], -1, 1)
+    varies = variances > counts[:, None] * model.floor[columns]
+    inverse = np.where(varies, 1 / np.sqrt(np.where(varies, variances, 1)), 0)
+    R = np.clip(scatter * inverse[:, :, None] * inverse[:, None, :], -1, 1)
+    R[:, np.arange(len(columns)), np.arange(len(columns))] = 1
+    return R
 
 
 def _ward(R: FloatArray) -> FloatArray:
     """Ward's tree of standardized columns, whose squared distances are 2 (1 − r)."""
     if len(R) == 1:
         return np.empty((0, 4))
-    distances = np.sqrt(2 * (1 - R))
-    np.fill_diagonal(distances, 0)
-    return np.asarray(linkage(squareform(distances, checks=False), method="ward"))
+    return np.asarray(linkage(squareform(np.sqrt(2 * (1 - R)), checks=False), method="ward"))

@@ -47,7 +47,7 @@ def negative_groups(rows: ArrayRows, parameters: FactorParameters, model: Factor
     z = posterior(log_joint_rows(rows, parameters).T)[0].T
     columns = tree_columns(rows.n_columns)
     found: list[NegativeGroup] = []
-    for g, R in enumerate(correlations(rows, z, parameters.means, columns, pooled=False)):
+    for g, R in enumerate(correlations(rows, z, parameters.means, columns, model)):
         found += _negative(g, R, columns, float(parameters.weights[g] * rows.total_weight), model.n_groups)
     return sorted(found, key=lambda group: group.correlation)
 

@@ -57,5 +57,6 @@ def check_n_groups(n_groups: object, p: int, name: str = "n_groups") -> int:
     if number < 1:
         raise ValueError(f"{name}={number} must be at least 1")
     if number > p:
-        raise ValueError(f"{name}={number} exceeds the {p} columns of X")
+        columns = f"{p} columns" if p > 1 else "single column (n_features=1)"
+        raise ValueError(f"{name}={number} exceeds the {columns} of X")
     return number
