@@ -19,10 +19,10 @@ LAYERS: list[set[str]] = [
     {"moments", "partition", "blocks"},
     {"objective"},
     {"grouping"},
-    {"rows", "convergence", "starts", "em", "ascent", "race", "annealing", "modes", "factor_em", "factor_steps", "factor_ascent", "factor_signs"},
+    {"rows", "convergence", "starts", "em", "pooled", "ascent", "race", "annealing", "modes", "factor_em", "factor_steps", "factor_ascent", "factor_signs"},
     {"columns", "packing", "storage", "covariance", "mixture", "raced", "biclustering", "factor"},
-    {"trials", "selection", "metrics", "topics", "datasets"},
-    {"plotting", "report"},
+    {"trials", "selection", "metrics", "terms", "importance", "topics", "datasets", "plotting"},
+    {"report"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

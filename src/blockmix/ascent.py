@@ -27,12 +27,12 @@ from blockmix.em import (
     maximize,
     posterior,
     regrouped,
-    sweep,
 )
 from blockmix.grouping.n_groups import find_groups
 from blockmix.grouping.proposal import Grouping
 from blockmix.objective import price
 from blockmix.partition import Partition
+from blockmix.pooled import sweep
 from blockmix.rows import ArrayRows, Chunk
 
 # Groups are looked at again once the gain still to come is below this, per row: waiting for the last digit before the

@@ -292,7 +292,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
 
     def _top(self, g: int) -> list[int]:
         """The groups that matter most to a topic, and more than average."""
-        row = np.nan_to_num(self.importance_[g])
+        row = np.nan_to_num(np.round(self.importance_[g], 6))
         return [int(k) for k in np.argsort(-row, kind="stable")[:_TOP] if row[k] > 100]
 
     def _tell(self, ratings: FloatArray | None) -> None:
