@@ -289,12 +289,21 @@ def sparse_modes() -> tuple[list[Mode], NDArray[Any]]:
 
 
 def test_contrast_finds_a_sparse_class_under_a_dense_batch(sparse_modes: tuple[list[Mode], NDArray[Any]]) -> None:
-    # Red if the likelihood chose, or leading eigenvectors were never removed: the batch has both.
+    # Red if the likelihood chose: the batch has it.
     found, labels = sparse_modes
     assert adjusted_rand_score(labels, found[0].labels) == 1
     assert (found[0].columns[:15] < 22).all()
     likeliest = max(found, key=lambda mode: mode.log_likelihood)
     assert adjusted_rand_score(labels, likeliest.labels) < 0.1
+
+
+@pytest.mark.parametrize(("p", "removals"), [(60, 0), (61, 3)])
+def test_eigenvectors_are_removed_only_with_far_more_columns_than_rows(p: int, removals: int) -> None:
+    X = np.random.default_rng(0).standard_normal((6, p))
+    origins = {
+        origin for origin, _ in Search(Tempered.of(X, np.ones(6)), np.ones(6), 2).from_kmeans(np.random.RandomState(0))
+    }
+    assert len(origins) == 1 + removals
 
 
 def test_modes_are_distinct_and_ranked_with_the_annealed_one_beside(

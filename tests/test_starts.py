@@ -139,6 +139,8 @@ def test_ward_is_scipys(N: int, p: int, seed: int) -> None:
     for G in range(1, min(N, 5) + 1):
         expected = fcluster(linkage(X, "ward"), G, "maxclust")
         assert adjusted_rand_score(expected, ward(X, np.ones(N), G)) == 1
+        # Rows of the tree keep its labels, though another center may be nearer.
+        assert adjusted_rand_score(expected, begin("hierarchical", X, G).argmax(axis=1)) == 1
 
 
 @given(st.integers(4, 25), st.integers(1, 30), seeds)

@@ -44,7 +44,9 @@ def annealed(X: FloatArray, weights: FloatArray, n_components: int, rng: np.rand
 
     Notes
     -----
-    Use it where p > N. With many rows a random guess ends in poorer optima than k-means, tempered or not.
+    Use it where p > N. With many rows a random guess ends in poorer optima than k-means, tempered or not. Blocks come
+    from the total correlation: where the clusters are all that makes columns correlate, the blocks absorb them, and
+    k-means is better (36 rows, 200 otherwise independent columns, clusters far apart: ARI between 0 and 1).
 
     Examples
     --------
