@@ -1,0 +1,54 @@
+"""Topics of made-up reviews: what guests complain about, what they praise, and which words go together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
+
+from blockmix.topics import TopicBiclustering
+
+OUTPUT = Path("demo-output")
+
+PHRASES = {
+    1: ["dirty carpet and stained towels", "a rude manager at the desk", "the smell of cigarette smoke"],
+    3: ["thin walls, noisy street", "slow elevator, long queue", "an average breakfast buffet"],
+    5: ["friendly and helpful staff", "walking distance to the metro station", "a lovely view of the harbour"],
+}
+FILLER = ["hotel", "room", "night", "stay", "trip", "city", "week", "visit", "place", "time"]
+
+
+def review(mood: int, rng: np.random.Generator) -> str:
+    """A few phrases, mostly of one mood, and words that mean nothing."""
+    moods = rng.choice([mood, *PHRASES], 3, p=[0.7, 0.1, 0.1, 0.1])
+    said = [str(rng.choice(PHRASES[int(m)])) for m in moods]
+    return ". ".join([*said, " ".join(rng.choice(FILLER, 6))])
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    moods = rng.choice(list(PHRASES), 600)
+    reviews = [review(int(mood), rng) for mood in moods]
+    ratings = np.clip(moods + rng.integers(-1, 2, len(moods)), 1, 5)
+
+    model = TopicBiclustering(n_topics=3, n_term_groups=19, random_state=0).fit(reviews, ratings)
+    print(model.summary())
+    for g, topic in enumerate(model.topics_):
+        print(f"\nTypical of topic {g}, mean rating {topic.mean_rating:.1f}: {reviews[topic.documents[0]]}")
+    new = ["The carpet was dirty and the manager rude.", "Helpful staff, and the metro station is near."]
+    print(
+        "\nNew reviews belong to topics", model.predict(new), "with probabilities\n", model.predict_proba(new).round(2)
+    )
+
+    OUTPUT.mkdir(exist_ok=True)
+    path = OUTPUT / "topics.png"
+    model.plot().figure.savefig(path, dpi=110)
+    print(f"\nPicture: {path}")
+
+
+if __name__ == "__main__":
+    main()
