@@ -242,7 +242,8 @@ def test_term_names_survive(model: TopicBiclustering) -> None:
         {"stop_words": None},
         {"grouping": "penalized", "n_term_groups": 6},
         {"grouping": HierarchicalGrouping(), "n_term_groups": "bic"},
-        {"mixture": GaussianBiclustering(init="hierarchical", shrinkage=0.1)},
+        {"init": "hierarchical", "mixture": GaussianBiclustering(shrinkage=0.1)},
+        {"init": np.array(RATINGS) >= 4},
     ],
     ids=str,
 )
@@ -256,9 +257,22 @@ def test_every_step_can_be_replaced(settings: dict[str, Any]) -> None:
 
 
 def test_a_mixture_keeps_its_own_settings() -> None:
-    found = topics(mixture=GaussianBiclustering(max_iter=150, n_init=2)).fit(TEXTS, RATINGS)
+    found = topics(init="kmeans", mixture=GaussianBiclustering(max_iter=150, n_init=2)).fit(TEXTS, RATINGS)
     assert len(found.mixture_.starts_) == 2 and found.mixture_.max_iter == 150
     assert found.mixture_.shared_covariance and found.mixture_.n_components == 2
+
+
+def test_extreme_documents_make_no_topics_of_their_own() -> None:
+    # Red with plain k-means, which spends a cluster on the three documents whose weights are large.
+    rng = np.random.default_rng(0)
+    weights = rng.gamma(1.0, 1.0, (200, 8))
+    weights[:100, :4] += 3
+    weights[[0, 150, 160]] *= 10
+    sizes = {
+        init: min(topic.size for topic in topics(n_term_groups=8, init=init).fit(weights).topics_)
+        for init in ("directions", "kmeans")
+    }
+    assert sizes["kmeans"] <= 3 and sizes["directions"] > 50
 
 
 def test_one_topic_has_importance_100() -> None:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from blockmix._types import FloatArray, IntArray
 
+_TOP = 5  # groups that are named per topic
+
 Terms = list[tuple[str, float]]
 
 
@@ -99,6 +101,23 @@ def group_order(importance: FloatArray) -> IntArray:
     known = np.nan_to_num(importance)
     place = np.arange(len(known)) @ known / known.sum(axis=0)
     return np.argsort(np.round(place, 12), kind="stable")
+
+
+def top_groups(row: FloatArray) -> list[int]:
+    """The groups that matter most to a topic, and more than on average, from its row of the table."""
+    known = np.nan_to_num(np.round(row, 6))
+    return [int(k) for k in np.argsort(-known, kind="stable")[:_TOP] if known[k] > 100]
+
+
+def table(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> list[str]:
+    """Lines of a text that lists the topics and the groups that matter most to them."""
+    rated = topics[0].mean_rating is not None
+    lines = [f"topic  documents  share  {'rating  ' if rated else ''}term groups, importance against the average"]
+    for g, (topic, row) in enumerate(zip(topics, importance, strict=True)):
+        top = "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
+        rating = f"{topic.mean_rating:<6.2f}  " if rated else ""
+        lines.append(f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{top}")
+    return lines
 
 
 def typical(X: FloatArray, means: FloatArray, topics: IntArray, most: int) -> list[tuple[int, ...]]:

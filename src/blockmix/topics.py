@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.preprocessing import normalize
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix._types import FloatArray, IntArray, RandomState
@@ -28,12 +30,15 @@ from blockmix.importance import (
     label_of,
     name_of,
     ranked_terms,
+    table,
+    top_groups,
     topic_means,
     typical,
 )
 from blockmix.mixture import Mixture
 from blockmix.moments import correlation
 from blockmix.plotting import importance_heatmap
+from blockmix.starts import distinct, start
 from blockmix.storage import Storable
 from blockmix.terms import Lexicon, as_ratings, as_weighting, default_vectorizer, frequent, predictive, read
 
@@ -41,7 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TYPICAL = 5  # documents that are named per topic
-_TOP = 5  # groups that are named per topic
 
 
 class TopicWarning(UserWarning):
@@ -78,9 +82,12 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
     grouping : str, object or None
         How the term groups are found. None is ``HierarchicalGrouping(distance="profile")``, the paper's distance, which
         suits the weak correlations of terms.
+    init : str or array, default="directions"
+        Start of the mixture. ``"directions"`` is k-means on standardized documents of length one: as they are, k-means
+        makes topics of the few shortest documents. Otherwise any `init` of the mixture.
     mixture : GaussianBiclustering or None
-        Settings of the mixture, such as `n_init`, `init`, `tol` and `shrinkage`; the number of components and of
-        groups, the grouping, the shared covariance and the seed are those given here.
+        Settings of the mixture, such as `tol` and `shrinkage`; the number of components and of groups, the grouping,
+        the shared covariance, the start and the seed are those given here.
     random_state : int, RandomState or None
         Seed of the starts.
 
@@ -136,6 +143,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         weighting: Any = "auto",
         selector: Any = None,
         grouping: str | Grouping | None = None,
+        init: str | ArrayLike = "directions",
         mixture: Mixture | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -148,6 +156,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         self.weighting = weighting
         self.selector = selector
         self.grouping = grouping
+        self.init = init
         self.mixture = mixture
         self.random_state = random_state
 
@@ -206,7 +215,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         """The topics as a text, or the topics and their importances as a pandas data frame."""
         check_is_fitted(self)
         if not as_frame:
-            return "\n".join([self._heading(), *self._lines()])
+            return "\n".join([self._heading(), *table(self.topics_, self.group_names_, self.importance_)])
         import pandas as pd
 
         frame = pd.DataFrame(self.importance_, columns=self.group_names_).rename_axis("topic")
@@ -252,12 +261,23 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
             "n_column_groups": self.n_term_groups,
             "grouping": HierarchicalGrouping(distance="profile") if self.grouping is None else self.grouping,
             "shared_covariance": True,
+            "init": self._start(X),
             "random_state": self.random_state,
         }
         known = mixture.get_params(deep=False)
         self.mixture_ = mixture.set_params(**{name: value for name, value in given.items() if name in known}).fit(X)
         if (self.mixture_.column_labels_ != self.mixture_.column_labels_[0]).any():
             raise ValueError(f"mixture={self.mixture!r} has other term groups in each topic: one partition is needed")
+
+    def _start(self, X: FloatArray) -> str | ArrayLike:
+        """The start as the mixture takes it: responsibilities (N, G) for directions."""
+        if not (isinstance(self.init, str) and self.init == "directions"):
+            return self.init
+        standard = (X - X.mean(axis=0)) / X.std(axis=0)
+        different, weights, place = distinct(standard, np.ones(len(X)), self.n_topics)
+        return start("kmeans", normalize(different), weights, self.n_topics, check_random_state(self.random_state))[
+            place
+        ]
 
     def _arrange(self, X: FloatArray, ratings: FloatArray | None) -> None:
         """Topics and groups in their order, and what is told of them."""
@@ -269,9 +289,9 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         self.labels_ = np.argsort(self.components_)[components]
         found = self.mixture_.column_labels_[0]
         means = group_means(X, found, found.max() + 1)
-        table = 100 * topic_means(means, self.labels_, G) / means.mean(axis=0)
-        order = group_order(table)
-        self.importance_, self._group_means = table[:, order], means.mean(axis=0)[order]
+        importance = 100 * topic_means(means, self.labels_, G) / means.mean(axis=0)
+        order = group_order(importance)
+        self.importance_, self._group_means = importance[:, order], means.mean(axis=0)[order]
         self.term_labels_ = np.argsort(order)[found]
         blocks = self.mixture_.blocks_[0].blocks
         self.term_groups_ = [
@@ -284,16 +304,11 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
                 int(sizes[c]),
                 float(sizes[c] / len(X)),
                 None if rated is None else float(rated[c]),
-                tuple(self.group_names_[k] for k in self._top(g)),
+                tuple(self.group_names_[k] for k in top_groups(self.importance_[g])),
                 documents[g],
             )
             for g, c in enumerate(self.components_)
         ]
-
-    def _top(self, g: int) -> list[int]:
-        """The groups that matter most to a topic, and more than average."""
-        row = np.nan_to_num(np.round(self.importance_[g], 6))
-        return [int(k) for k in np.argsort(-row, kind="stable")[:_TOP] if row[k] > 100]
 
     def _tell(self, ratings: FloatArray | None) -> None:
         empty, N = self.without_terms_, len(self.labels_)
@@ -321,15 +336,6 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
             f"{self.n_topics} topics of {len(self.labels_)} documents, {len(self.term_groups_)} groups of "
             f"{len(self.terms_)} terms (of {self.n_vocabulary_})"
         )
-
-    def _lines(self) -> list[str]:
-        rated = self.topics_[0].mean_rating is not None
-        lines = [f"topic  documents  share  {'rating  ' if rated else ''}term groups, importance against the average"]
-        for g, topic in enumerate(self.topics_):
-            top = "; ".join(f"{self.group_names_[k]} {self.importance_[g, k]:.0f} %" for k in self._top(g))
-            rating = f"{topic.mean_rating:<6.2f}  " if rated else ""
-            lines.append(f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{top}")
-        return lines
 
     def _check_parameters(self) -> None:
         for name in ("n_topics", "max_terms", "n_selected_terms"):
