@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -81,8 +81,9 @@ def _run(
 ) -> tuple[list[Runner], bool]:
     """Climb from every start; the runners in the order of the starts, and whether an interrupt ended the run."""
     stop = threading.Event()
+    found: dict[str, Runner] = {}
 
-    def one(name: str, start: Any) -> Runner | None:
+    def one(name: str, start: Any) -> None:
         def hear(iteration: int, value: float) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
@@ -90,28 +91,31 @@ def _run(
                 tell(Progress(name, first + iteration, value))
 
         if stop.is_set():
-            return None
+            return
         try:
-            runner = Runner(name, climb(start, max_iter, hear))
+            found[name] = Runner(name, climb(start, max_iter, hear))
         except KeyboardInterrupt:  # before the first iteration: nothing to keep
             stop.set()
-            return None
-        if runner.ascent.outcome is Outcome.INTERRUPTED:
-            stop.set()
-        return runner
+        else:
+            if found[name].ascent.outcome is Outcome.INTERRUPTED:
+                stop.set()
 
     n_threads = min(effective_n_jobs(n_jobs), len(starts))
     if n_threads == 1:
-        found = [one(name, start) for name, start in starts]
+        for name, start in starts:
+            one(name, start)
     else:
+        futures: list[Future[None]] = []
         with ThreadPoolExecutor(n_threads) as pool:
-            futures = [pool.submit(one, name, start) for name, start in starts]
             with suppress(KeyboardInterrupt):
+                for name, start in starts:
+                    futures.append(pool.submit(one, name, start))
                 wait(futures, return_when=FIRST_EXCEPTION)
-            if not all(future.done() for future in futures):
+            if len(futures) < len(starts) or not all(future.done() for future in futures):
                 stop.set()  # an interrupt here or an error in one of them: the others end at their next iteration
-            found = [future.result() for future in futures]
-    return [runner for runner in found if runner is not None], stop.is_set()
+        for future in futures:
+            future.result()
+    return [found[name] for name, _ in starts if name in found], stop.is_set()
 
 
 def _ranked(runners: list[Runner]) -> list[Runner]:
