@@ -25,7 +25,7 @@ from strategies import Matrix, seeds
 from blockmix import BlockDiagonalCovariance, GroupingWarning
 from blockmix.datasets import simulated
 from blockmix.factor import FactorBiclustering
-from blockmix.factor_ascent import climb, first_parameters, move_gains
+from blockmix.factor_ascent import climb, first_groups, first_parameters, move_gains
 from blockmix.factor_em import FactorModel, FactorParameters, sweep
 from blockmix.factor_steps import column_cost, column_costs, home_predictions, maximize, profiled
 from blockmix.metrics import exact_recovery, mape
@@ -167,7 +167,8 @@ def test_the_gain_of_a_single_move_is_exact(letters: str) -> None:
     # Against the dense likelihood with z fixed. Red if a column is not taken out of its own group first.
     X = factor_rows(3, n=30, p=6)
     rows, model = standard(X), model_of(letters, X, 2)
-    begun = first_parameters(rows, random_start(X, 2, 0), model)
+    z = random_start(X, 2, 0)
+    begun = first_parameters(rows, z, first_groups(rows, z, model), model)
     for _ in range(3):
         begun = maximize(sweep(rows, begun), begun, model)
     Z = (X - rows.location) / rows.scale
@@ -236,7 +237,7 @@ def test_groups_of_the_components_are_numbered_to_suit_a_common_t() -> None:
     X = np.concatenate(parts) + rng.standard_normal((600, 6)) * 0.7 + np.repeat([[0.0], [6.0]], 300, axis=0)
     rows, model = ArrayRows(X, np.ones(600), np.zeros(6), np.ones(6)), model_of("UCUU", X, 2, q=2)
     z = np.repeat(np.eye(2), 300, axis=0)
-    begun = first_parameters(rows, z, model)
+    begun = first_parameters(rows, z, first_groups(rows, z, model), model)
     swapped = replace(begun, labels=np.stack([begun.labels[0], 1 - begun.labels[1]]))
     for start in (begun, swapped):
         found = climb(rows, start, model, 1e-6, 100).parameters

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
+from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
 
 from blockmix._types import FloatArray, IntArray
@@ -23,11 +24,12 @@ from blockmix.factor_steps import Scatter, column_costs, maximize, noise_varianc
 from blockmix.grouping.hierarchical import cut
 from blockmix.rows import ArrayRows, Chunk
 
-_LOOSE = 1e-2  # groups are looked at once the gain still to come is below this, per row
+_LOOSE = 1e-3  # groups are cut anew once the gain still to come is below this, per row and column
 _GAIN = 1e-9  # per row: what a new grouping must gain, well above rounding
 _ROUNDS = 20  # of single moves before EM goes on
 _TRIAL = 5  # steps of EM before newly cut groups are judged
-_TREE_COLUMNS = 250  # a tree needs all correlations between its columns; the others join its groups
+_ALIKE = 0.9  # share of columns in matching groups from which on groups are not worth a trial
+_TREE_COLUMNS = 200  # a tree needs all correlations between its columns; the others join its groups
 
 State = tuple[FactorParameters, FactorStatistics]
 Cuts = set[tuple[int, bytes]]  # components, and the rows that they had when their groups were cut from the tree
@@ -47,10 +49,10 @@ def climb(
         parameters = start
     else:
         _untried(start, tried)
-        parameters = first_parameters(rows, start, model)
+        parameters = first_parameters(rows, start, first_groups(rows, start, model), model)
     trace: list[float] = []
     outcome, unmoved = Outcome.ITERATION_LIMIT, -np.inf
-    patience = Aitken(max(tol, _LOOSE))
+    patience = Aitken(max(tol, _LOOSE * rows.n_columns))
     try:
         for iteration in range(max_iter):
             statistics = sweep(rows, parameters)
@@ -61,18 +63,18 @@ def climb(
             if not patience.settled(value / rows.total_weight):
                 parameters = maximize(statistics, parameters, model)
                 continue
-            if value - unmoved < tol * rows.total_weight:
+            settled = patience.tol <= tol
+            if settled and value - unmoved < tol * rows.total_weight:
                 outcome = Outcome.CONVERGED
                 break
-            state = (parameters, statistics)
-            better = recut(rows, moved(rows, state, model), model, tried)
-            if better is state:
+            better = moved(rows, (parameters, statistics), model, patience.tol * rows.total_weight)
+            better = recut(rows, better, model, tried)
+            if better[1].log_likelihood - value < tol * rows.total_weight:
                 # The groups stand; they are looked at again only if the likelihood moves on by more than tol.
-                unmoved, patience = value, Aitken(tol, patience.values)
-                parameters = maximize(statistics, parameters, model)
+                unmoved, patience = value if settled else -np.inf, Aitken(tol, patience.values)
             else:
-                unmoved, patience = -np.inf, Aitken(patience.tol)
-                parameters = better[0]
+                patience = Aitken(patience.tol)
+            parameters = maximize(better[1], better[0], model)
     except KeyboardInterrupt:
         if not trace:
             raise
@@ -87,13 +89,16 @@ def thin_components(parameters: FactorParameters, rows: ArrayRows, model: Factor
     return np.flatnonzero(resting | (few & (not model.shared_noise)))
 
 
-def moved(rows: ArrayRows, state: State, model: FactorModel) -> State:
-    """The state after moves of single columns that raise the likelihood; the state itself if none does."""
+def moved(rows: ArrayRows, state: State, model: FactorModel, enough: float) -> State:
+    """The state after rounds of moves of single columns, until one gains less than enough."""
     for _ in range(_ROUNDS):
         better = _one_round(rows, state, model)
         if better is None:
             break
+        gain = better[1].log_likelihood - state[1].log_likelihood
         state = better
+        if gain < enough:
+            break
     return state
 
 
@@ -152,21 +157,33 @@ def _with_moves(
 def recut(rows: ArrayRows, state: State, model: FactorModel, tried: Cuts) -> State:
     """The state with the groups of a component cut anew where that raises the likelihood; else the state itself.
 
-    Groups that were cut from the same rows before have had their chance: EM and the moves led from them to here.
+    Groups that were cut from the same rows before have had their chance: EM and the moves led from them to here. Where
+    the new groups are much like those that are there, single moves have decided between them.
     """
     z = posterior(log_joint_rows(rows, state[0]).T)[0].T
     new = _untried(z, tried)
+    labels = first_groups(rows, z, model) if new else state[0].labels
+    new = [g for g in new if _agreement(labels[g], state[0].labels[g]) < _ALIKE]
     if not new:
         return state
-    fresh = first_parameters(rows, z, model)
+    fresh = first_parameters(rows, z, labels, model)
     for part in [slice(None)] if model.shared_groups else [slice(g, g + 1) for g in new]:
-        trial = _exchanged(state[0], fresh, part, model)
-        for _ in range(_TRIAL):
-            trial = maximize(sweep(rows, trial), trial, model)
-        statistics = sweep(rows, trial)
-        if _rises(rows, state[1], statistics):
-            state = (trial, statistics)
+        trial = _on_trial(rows, _exchanged(state[0], fresh, part, model), model, state[1].log_likelihood)
+        if _rises(rows, state[1], trial[1]):
+            state = trial
     return state
+
+
+def _on_trial(rows: ArrayRows, parameters: FactorParameters, model: FactorModel, rival: float) -> State:
+    """The state after a few steps of EM, fewer where even gains that do not shrink would not lead past the rival."""
+    reached = -np.inf
+    for left in range(_TRIAL, -1, -1):
+        statistics = sweep(rows, parameters)
+        value = statistics.log_likelihood
+        if left == 0 or value + left * (value - reached) < rival:
+            break
+        reached, parameters = value, maximize(statistics, parameters, model)
+    return parameters, statistics
 
 
 def _untried(z: FloatArray, tried: Cuts) -> list[int]:
@@ -174,6 +191,13 @@ def _untried(z: FloatArray, tried: Cuts) -> list[int]:
     found = {(g, (share > 0.5).tobytes()) for g, share in enumerate(z.T)} - tried
     tried |= found
     return sorted(g for g, _ in found)
+
+
+def _agreement(one: IntArray, other: IntArray) -> float:
+    """Share of the columns in matching groups, under the best matching."""
+    q = int(max(one.max(), other.max())) + 1
+    table = np.bincount(one * q + other, minlength=q * q).reshape(q, q)
+    return float(table[linear_sum_assignment(table, maximize=True)].sum() / len(one))
 
 
 def _exchanged(old: FactorParameters, fresh: FactorParameters, part: slice, model: FactorModel) -> FactorParameters:
@@ -199,9 +223,9 @@ def _rises(rows: ArrayRows, old: FactorStatistics, new: FactorStatistics) -> boo
     return new.log_likelihood > old.log_likelihood + _GAIN * rows.total_weight
 
 
-def first_parameters(rows: ArrayRows, z: FloatArray, model: FactorModel) -> FactorParameters:
-    """Parameters from responsibilities: groups from a tree, t_k their mean covariance, d_j what it leaves of S_jj."""
-    G, q, labels = z.shape[1], model.n_groups, first_groups(rows, z, model)
+def first_parameters(rows: ArrayRows, z: FloatArray, labels: IntArray, model: FactorModel) -> FactorParameters:
+    """Parameters from responsibilities and groups: t_k is their mean covariance, d_j what it leaves of S_jj."""
+    G, q = len(labels), model.n_groups
     unit = replace(_blank(G, rows.n_columns, q), labels=labels)
     statistics = sweep(rows, unit, z)
     seen = Scatter.of(statistics, unit)
