@@ -187,15 +187,16 @@ def test_the_prior_is_its_formula(mixture: tuple[ArrayRows, Parameters], shrinka
 
 
 @given(mixtures())
-def test_blocks_joined_in_batches_are_the_same_blocks(mixture: tuple[ArrayRows, Parameters]) -> None:
-    # Small problems join the blocks of all components, large ones do not: both must be the one mixture.
+def test_whole_covariances_are_the_same_as_their_blocks(mixture: tuple[ArrayRows, Parameters]) -> None:
+    # Few columns are worked on whole, with zeros between the blocks, many block by block: both must be the one mixture.
     rows, parameters = mixture
     found = []
     for limit in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(em, "_JOIN", limit)
+            patch.setattr(em, "_WHOLE", limit)
             again = assemble(parameters.weights, parameters.means, parameters.covariances)
             sizes = [stack.columns.shape[1] for stack in again.layout.stacks]
+            assert (again.layout.stacks[0].mask is not None) == bool(limit)
             assert not (limit or again.layout.shared) or len(sizes) == len(set(sizes))
             new = maximize(sweep(rows, again), again, Prior(1.0, 1.0))
             found.append((again.logdets, again.precision_traces, new.means, dense(new)))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from blockmix._types import FloatArray, IntArray
-from blockmix.blocks import BlockCovariance
+from blockmix.blocks import logdet
 from blockmix.convergence import Aitken, Outcome
 from blockmix.em import (
     SINGULAR,
@@ -153,8 +153,8 @@ def first_parameters(rows: ArrayRows, z: FloatArray, model: Model) -> Parameters
     """The M-step from responsibilities, with the first column groups."""
     p, G = rows.n_columns, z.shape[1]
     single = Layout((Partition.separate(p),) * G, model.shared)
-    stacks = single.stacks
-    unit = Parameters(np.full(G, 1 / G), np.zeros((G, p)), single, tuple(np.ones((len(s.owner), 1, 1)) for s in stacks))
+    identities = tuple(np.tile(np.eye(s.columns.shape[1]), (len(s.owner), 1, 1)) for s in single.stacks)
+    unit = Parameters(np.full(G, 1 / G), np.zeros((G, p)), single, identities)
     unit = replace(unit, means=sweep(rows, unit, z=z).means)
     full = sweep(rows, unit, full=True, z=z)
     scatter = centered_scatter(full, unit)
@@ -187,7 +187,7 @@ def _gain(S: FloatArray, n: float, new: Partition, old: Partition, cost: float) 
     """Rise of the objective when the blocks of `new` take the place of those of `old`."""
     if new == old:
         return 0.0
-    likelihood = -0.5 * n * (BlockCovariance.of(S, new).logdet - BlockCovariance.of(S, old).logdet)
+    likelihood = -0.5 * n * (logdet(S, new) - logdet(S, old))
     gain = likelihood - cost * (new.n_parameters - old.n_parameters)
     return float(gain) if gain > 1e-9 * n else 0.0
 

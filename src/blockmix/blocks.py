@@ -111,6 +111,10 @@ class BlockCovariance:
                 found[self.partition.labels[columns[0]]] = L @ L.T
         return tuple(found[k] for k in range(self.partition.n_groups))
 
+    def factor(self) -> FloatArray:
+        """Lower Cholesky factor of the whole covariance, shape (p, p): no entries between blocks."""
+        return self._spread(list(self.factors))
+
     def dense(self) -> FloatArray:
         """The covariance as a (p, p) matrix."""
         return self._spread([np.matmul(L, L.swapaxes(1, 2)) for L in self.factors])
@@ -125,6 +129,14 @@ class BlockCovariance:
         for stack, matrices in zip(self.partition.stacks, stacked, strict=True):
             whole[stack[:, :, None], stack[:, None, :]] = matrices
         return whole
+
+
+def logdet(S: FloatArray, partition: Partition) -> float:
+    """log|Σ_k D_k S D_k|: of one masked matrix where it is small, which saves the calls for each size of block."""
+    if len(S) <= _SMALL:
+        masked = S * (partition.labels[:, None] == partition.labels)
+        return float(2 * np.log(np.diagonal(cholesky(masked[None])[0])).sum(dtype=float))
+    return BlockCovariance.of(S, partition).logdet
 
 
 def within(S: FloatArray, stack: IntArray, keep: FloatArray) -> FloatArray:
