@@ -209,7 +209,7 @@ def test_a_series_of_labels_comes_back_as_an_array(tmp_path: Path) -> None:
         BlockDiagonalCovariance(AutoRule(), grouping=HierarchicalGrouping("complete"), shrinkage="auto"),
         BlockDiagonalCovariance(2, assume_centered=True, random_state=np.random.RandomState(1)),
     ],
-    ids=str,
+    ids=["auto", "greedy", "rules", "seeded"],
 )
 def test_a_covariance_comes_back_as_it_was(model: BlockDiagonalCovariance, tmp_path: Path) -> None:
     model.fit(X[:30])

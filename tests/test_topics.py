@@ -245,7 +245,6 @@ def test_term_names_survive(model: TopicBiclustering) -> None:
         {"init": "hierarchical", "mixture": GaussianBiclustering(shrinkage=0.1)},
         {"init": np.array(RATINGS) >= 4},
     ],
-    ids=str,
 )
 def test_every_step_can_be_replaced(settings: dict[str, Any]) -> None:
     made = clone(topics(**settings))
