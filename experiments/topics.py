@@ -164,7 +164,7 @@ def stability(options: Any) -> None:
     table = []
     for data in ("reviews", "permuted"):
         found = []
-        for seed in range(10 if options.full else 2):
+        for seed in range(5 if options.full else 2):
             rng = np.random.default_rng(seed)
             rows = weights[rng.permutation(len(weights))] if data == "reviews" else rng.permuted(weights, axis=0)
             model = TopicBiclustering(TOPICS, GROUPS, weighting="none", random_state=SEED)

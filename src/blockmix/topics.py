@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TYPICAL = 5  # documents that are named per topic
+# Weights have heavy tails, and the last gains of likelihood come from topics that shrink to the most extreme documents.
+# On 11 477 hotel reviews 5 topics explain 0.29 and 0.43 (two seeds) of the variance of the ratings after the 14 and 12
+# iterations of this tolerance, 0.04 and 0.06 after the 82 and 57 of 1e-4. The paper's authors stopped after 20.
+_TOL = 0.1
 
 
 class TopicWarning(UserWarning):
@@ -87,7 +91,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         makes topics of the few shortest documents. Otherwise any `init` of the mixture.
     mixture : GaussianBiclustering or None
         Settings of the mixture, such as `tol` and `shrinkage`; the number of components and of groups, the grouping,
-        the shared covariance, the start and the seed are those given here.
+        the shared covariance, the start and the seed are those given here. None is ``GaussianBiclustering(tol=0.1)``.
     random_state : int, RandomState or None
         Seed of the starts.
 
@@ -255,7 +259,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         return X
 
     def _cluster(self, X: FloatArray) -> None:
-        mixture: Any = GaussianBiclustering() if self.mixture is None else clone(self.mixture)
+        mixture: Any = GaussianBiclustering(tol=_TOL) if self.mixture is None else clone(self.mixture)
         given = {
             "n_components": self.n_topics,
             "n_column_groups": self.n_term_groups,
