@@ -14,6 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, chi2, f_classif
 
@@ -185,7 +187,7 @@ def test_permuting_documents_permutes_the_labels(model: TopicBiclustering) -> No
         assert {TEXTS[i] for i in mine.documents} == {TEXTS[order[i]] for i in others.documents}
 
 
-@pytest.mark.parametrize("form", ["csr", "csc", "coo", "dense", "frame", "sparse matrix"])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "dense", "frame", "polars", "sparse matrix"])
 def test_a_ready_matrix_of_any_form_equals_texts(form: str, model: TopicBiclustering) -> None:
     vectorizer = CountVectorizer()
     counts = vectorizer.fit_transform(TEXTS)
@@ -196,11 +198,24 @@ def test_a_ready_matrix_of_any_form_equals_texts(form: str, model: TopicBicluste
         "coo": sparse.coo_array(counts),
         "dense": counts.toarray(),
         "frame": pd.DataFrame(counts.toarray(), columns=names),
+        "polars": pl.DataFrame(counts.toarray(), schema=list(names)),
         "sparse matrix": sparse.csr_matrix(counts),
     }
-    found = topics().fit(made[form], RATINGS, term_names=None if form == "frame" else names)
+    found = topics().fit(made[form], RATINGS, term_names=None if form in ("frame", "polars") else names)
     assert_same(model, found)
     assert_array_equal(found.predict(made[form]), model.labels_)
+
+
+def test_presence_is_a_count() -> None:
+    held = CountVectorizer().fit_transform(TEXTS).toarray() > 0
+    assert_same(topics().fit(held, RATINGS), topics().fit(held.astype(int), RATINGS))
+    assert_same(topics().fit(sparse.csr_array(held), RATINGS), topics().fit(held, RATINGS))
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "transform"])
+def test_an_unfitted_model_says_so(method: str) -> None:
+    with pytest.raises(NotFittedError):
+        getattr(topics(), method)(TEXTS)
 
 
 def test_a_matrix_without_names_has_names_of_columns() -> None:

@@ -88,17 +88,12 @@ def is_matrix(documents: Any) -> bool:
     shape = getattr(documents, "shape", None)
     if shape is None or len(shape) == 1:
         return False
-    if len(shape) != 2 or not all(np.issubdtype(kind, np.number) for kind in _kinds(documents)):
+    if len(shape) != 2 or np.asarray(documents).dtype.kind not in "biuf":
         raise ValueError(
             f"documents is a table of shape {tuple(shape)} that does not hold numbers: give one column of texts, "
             "or a matrix of counts"
         )
     return True
-
-
-def _kinds(table: Any) -> list[Any]:
-    kinds = table.dtypes if hasattr(table, "dtypes") else [table.dtype]
-    return [kind if isinstance(kind, np.dtype) else object for kind in kinds]
 
 
 def as_texts(documents: Any) -> list[str | bytes]:

@@ -199,7 +199,8 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
 
     def predict_proba(self, documents: Any) -> FloatArray:
         """Probability of each topic for each document, shape (N, G)."""
-        return np.asarray(self.mixture_.predict_proba(self._weigh(documents))[:, self.components_])
+        X = self._weigh(documents)
+        return np.asarray(self.mixture_.predict_proba(X)[:, self.components_])
 
     def transform(self, documents: Any) -> FloatArray:
         """Importance of each term group for each document in percent, shape (N, K).
