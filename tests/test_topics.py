@@ -206,6 +206,18 @@ def test_a_ready_matrix_of_any_form_equals_texts(form: str, model: TopicBicluste
     assert_array_equal(found.predict(made[form]), model.labels_)
 
 
+def test_explicit_zeros_are_no_terms_and_the_given_matrix_stays_as_it_is() -> None:
+    counts = sparse.csr_array(CountVectorizer().fit_transform(TEXTS))
+    stored = counts.copy()
+    stored[:, [0]] = 0
+    before = stored.copy()
+    clean = before.copy()
+    clean.eliminate_zeros()
+    assert_same(topics().fit(stored, RATINGS), topics().fit(clean, RATINGS))
+    assert stored.nnz == before.nnz > clean.nnz
+    assert_array_equal(stored.indices, before.indices)
+
+
 def test_presence_is_a_count() -> None:
     held = CountVectorizer().fit_transform(TEXTS).toarray() > 0
     assert_same(topics().fit(held, RATINGS), topics().fit(held.astype(int), RATINGS))

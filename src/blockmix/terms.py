@@ -122,7 +122,9 @@ def as_matrix(documents: Any) -> Any:
         raise ValueError("documents has an entry that is not finite: give counts or weights")
     if matrix.nnz and matrix.data.min() < 0:
         raise ValueError(f"documents has a negative entry, {matrix.data.min():g}: give counts or weights of at least 0")
-    matrix.eliminate_zeros()
+    if not matrix.data.all():
+        matrix = matrix.copy()  # the given one stays as it is
+        matrix.eliminate_zeros()
     return matrix
 
 
