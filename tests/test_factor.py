@@ -25,10 +25,10 @@ from strategies import Matrix, seeds
 from blockmix import BlockDiagonalCovariance, GroupingWarning
 from blockmix.datasets import simulated
 from blockmix.factor import FactorBiclustering
-from blockmix.factor_ascent import climb, first_groups, first_parameters, move_gains
+from blockmix.factor_ascent import climb, first_groups, first_parameters, move_gains, moved
 from blockmix.factor_em import FactorModel, FactorParameters, sweep
 from blockmix.factor_steps import column_cost, column_costs, home_predictions, maximize, profiled
-from blockmix.metrics import exact_recovery, mape
+from blockmix.metrics import exact_recovery, mape, matched_accuracy
 from blockmix.rows import ArrayRows
 from blockmix.selection import select
 from blockmix.storage import load
@@ -195,12 +195,29 @@ def test_the_gain_of_a_single_move_is_exact(letters: str) -> None:
             assert_allclose(-(change[0, k, j] + stay), gain, atol=1e-8)
 
 
-def test_small_noise_is_reached_in_few_steps() -> None:
+@pytest.mark.parametrize(("letters", "G"), [("UIUU", 1), ("CICU", 2)])
+def test_small_noise_is_reached_in_few_steps(letters: str, G: int) -> None:
     # EM alone creeps to a noise near zero: 2000 steps and more. Red without the exact step of one column.
-    X = factor_rows(0, n=45, p=8, G=1)
-    ascent = climb(standard(X), np.ones((len(X), 1)), model_of("UIUU", X, 1), 1e-7, 200)
-    assert len(ascent.trace) < 100
+    X = factor_rows(0, n=45, p=8, G=G)
+    ascent = climb(standard(X), random_start(X, G, 0), model_of(letters, X, G), 1e-7, 300)
+    assert len(ascent.trace) < 150
     assert ascent.outcome.value == "converged"
+    assert ascent.parameters.noise.min() < 1e-3
+
+
+@given(seeds, st.sampled_from(["UUUU", "CUUU", "UCCC"]))
+def test_moves_together_are_kept_only_where_they_gain(seed: int, letters: str) -> None:
+    # Red if a batch of moves, each of which would gain alone, is taken without a look.
+    X = factor_rows(seed % 1000, n=20, p=8)
+    rows, model = standard(X), model_of(letters, X, 2)
+    z, rng = random_start(X, 2, seed), np.random.default_rng(seed)
+    labels = np.stack([rng.permutation(np.arange(8) % 3) for _ in range(2)])
+    begun = first_parameters(rows, z, labels[[0, 0]] if model.shared_groups else labels, model)
+    state = (begun, sweep(rows, begun))
+    chosen, statistics = moved(rows, state, model, 0)
+    assert statistics.log_likelihood >= state[1].log_likelihood
+    assert_allclose(sweep(rows, chosen).log_likelihood, statistics.log_likelihood)
+    assert all(len(np.unique(row)) == 3 for row in chosen.labels)
 
 
 @pytest.mark.parametrize(
@@ -315,6 +332,8 @@ def test_groups_of_many_columns_are_found_from_some_of_them() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, 700)
     X = rng.standard_normal((50, 4))[:, labels] + rng.standard_normal((50, 700))
+    start = first_groups(standard(X), np.ones((50, 1)), model_of("UUUU", X, 1, q=4))
+    assert matched_accuracy(labels, start[0]) > 0.95
     assert exact_recovery(labels, quiet(X, n_column_groups=4).column_labels_[0])
 
 
