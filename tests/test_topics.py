@@ -209,7 +209,7 @@ def test_a_ready_matrix_of_any_form_equals_texts(form: str, model: TopicBicluste
 def test_explicit_zeros_are_no_terms_and_the_given_matrix_stays_as_it_is() -> None:
     counts = sparse.csr_array(CountVectorizer().fit_transform(TEXTS))
     stored = counts.copy()
-    stored[:, [0]] = 0
+    stored.data[::7] = 0
     before = stored.copy()
     clean = before.copy()
     clean.eliminate_zeros()
