@@ -29,7 +29,7 @@ from strategies import Matrix, block_rows, rescaled, seeds
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from blockmix import GaussianBiclustering
-from blockmix.grouping import BicRule, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
+from blockmix.grouping import BicRule, GreedyGrouping, HierarchicalGrouping, RelaxedGrouping, SilhouetteRule
 from blockmix.partition import Partition
 from blockmix.race import Progress
 from blockmix.starts import distinct, start
@@ -419,6 +419,34 @@ def test_biclusters_are_the_rows_of_a_component_and_the_columns_of_its_groups() 
 # Starts.
 
 
+@given(seeds, st.integers(1, 40), st.integers(1, 3), st.integers(1, 3))
+def test_different_rows_are_each_there_once_in_an_order_of_their_own(
+    seed: int, n_rows: int, p: int, largest: int
+) -> None:
+    # Small integers of both signs: many repeats, and many rows of equal length that differ.
+    rng = np.random.default_rng(seed)
+    X, weights = rng.integers(-largest, largest + 1, (n_rows, p)).astype(float), rng.integers(0, 3, n_rows) * 1.0
+    expected = {tuple(x): weights[(x == X).all(axis=1)].sum() for x in X[weights > 0]}
+    found, totals, place = distinct(X, weights, 0)
+    assert dict(zip(map(tuple, found), totals, strict=True)) == expected
+    assert len(found) == len(expected)
+    assert np.array_equal(found[place[weights > 0]], X[weights > 0])
+    order = rng.permutation(n_rows)
+    again = distinct(X[order], weights[order], 0)
+    assert np.array_equal(again[0], found)
+    assert np.array_equal(again[1], totals)
+    assert np.array_equal(again[2], place[order])
+
+
+def test_fewer_different_rows_than_components_are_left_as_they_are() -> None:
+    X, weights = np.array([[1.0], [0.0], [1.0]]), np.array([1.0, 2.0, 3.0])
+    assert len(distinct(X, weights, 2)[0]) == 2
+    found = distinct(X, weights, 3)
+    assert found[0] is X
+    assert found[1] is weights
+    assert found[2].tolist() == [0, 1, 2]
+
+
 def alone(X: Matrix, n_starts: int, **parameters: Any) -> list[GaussianBiclustering]:
     """The fits that several random starts with seed 0 make, one by one."""
     rng, G = np.random.RandomState(0), parameters["n_components"]
@@ -481,6 +509,19 @@ def test_the_seed_decides(init: str) -> None:
     first, second = (quiet(table(), random_state=7, **options) for _ in range(2))
     assert np.array_equal(first.means_, second.means_)
     assert first.starts_ == second.starts_
+
+
+def test_the_seed_is_handed_to_a_grouping_that_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    group = RelaxedGrouping.group
+
+    def listening(self: RelaxedGrouping, *arguments: Any) -> Any:
+        asked.append(self.random_state)
+        return group(self, *arguments)
+
+    monkeypatch.setattr(RelaxedGrouping, "group", listening)
+    quiet(table(), n_column_groups=2, grouping="relaxed", random_state=11)
+    assert set(asked) == {11}
 
 
 def test_warm_start_continues_where_the_last_fit_ended() -> None:
