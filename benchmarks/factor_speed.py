@@ -4,6 +4,10 @@
 
 A whole fit is timed in turns with K-means of ten starts on the same data, in one process with one BLAS thread. --wide
 adds p = 20 000 and prints its time and peak memory.
+
+The simulated components are far enough apart (0.5 deviations of the means) for one k-means start to find them. Nearer
+ones make K-means no slower but a fit is, when it ends in a wrong optimum: at 0.3, seed 0, ARI 0 after 74 iterations and
+a ratio above 20. Alon stands for real data, where nothing was chosen.
 """
 
 from __future__ import annotations
