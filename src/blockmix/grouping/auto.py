@@ -115,7 +115,7 @@ def _topmost(tree: FloatArray, accepted: BoolArray) -> Partition:
 def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray:
     """Log p-value, per merge of the tree, that its two branches A and B are independent, shape (p − 1,).
 
-    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has, under independence, mean ab and variance 2 t₂(A) t₂(B), t₂ = tr R² of
+    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has under independence mean ab and variance 2 t₂(A) t₂(B), t₂ = tr R² of
     a branch without its sampling noise. So it is compared with a scaled χ² of d = a²b² / (t₂(A) t₂(B)) degrees of
     freedom: as many as the pairs between the branches are worth.
     """
