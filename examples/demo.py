@@ -1,4 +1,4 @@
-"""The main job on a real data set: which wines belong together, and which measurements move together in each cluster."""
+"""The main job on real data: which wines belong together, and which measurements move together in each cluster."""
 
 from __future__ import annotations
 

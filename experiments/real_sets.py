@@ -1,7 +1,7 @@
 """Wine, Olive and Ecoli: ARI, accuracy and time of the paper's methods and of ours (paper, table 2).
 
-The paper's figures stand beside ours. "blockmix, BIC over K" uses no labels: the number of column groups with the smallest
-BIC, each fitted from a portfolio of starts.
+The paper's figures stand beside ours. "blockmix, BIC over K" uses no labels: the number of column groups with the
+smallest BIC, each fitted from a portfolio of starts.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ def proposed(X: np.ndarray, G: int, seed: int, candidates: tuple[int, ...]) -> n
 
 
 def by_bic(X: np.ndarray, G: int, seed: int, candidates: tuple[int, ...]) -> np.ndarray:
-    fits = [
-        GaussianBiclustering(G, K, init="portfolio", random_state=seed).fit(X) for K in range(1, X.shape[1] + 1)
-    ]
+    fits = [GaussianBiclustering(G, K, init="portfolio", random_state=seed).fit(X) for K in range(1, X.shape[1] + 1)]
     return min(fits, key=lambda model: model.bic(X)).row_labels_
 
 
