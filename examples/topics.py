@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 
 import numpy as np
 
-from blockmix.topics import TopicBiclustering
+from blockmix import TopicBiclustering
 
 OUTPUT = Path("demo-output")
 
