@@ -301,6 +301,15 @@ def test_extreme_documents_make_no_topics_of_their_own() -> None:
     assert sizes["kmeans"] <= 3 and sizes["directions"] > 50
 
 
+def test_a_topic_without_documents_comes_last_and_is_blank() -> None:
+    weights = np.repeat(np.random.default_rng(0).gamma(1.0, 1.0, (2, 6)), 20, axis=0)
+    found = topics(n_topics=3, n_term_groups=3).fit(weights, np.repeat([1, 5], 20))
+    assert [topic.size for topic in found.topics_] == [20, 20, 0]
+    assert np.isnan(found.importance_[2]).all() and np.isnan(found.topics_[2].mean_rating)
+    assert found.topics_[2].documents == () and "nan" in found.summary()
+    plt.close(found.plot().figure)
+
+
 def test_one_topic_has_importance_100() -> None:
     found = topics(n_topics=1).fit(TEXTS, RATINGS)
     assert_allclose(found.importance_, 100)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from blockmix._types import FloatArray, IntArray
 
 _TOP = 5  # groups that are named per topic
+_TYPICAL = 5  # documents that are named per topic
 
 Terms = list[tuple[str, float]]
 
@@ -120,7 +121,7 @@ def table(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray)
     return lines
 
 
-def typical(X: FloatArray, means: FloatArray, topics: IntArray, most: int) -> list[tuple[int, ...]]:
+def typical(X: FloatArray, means: FloatArray, topics: IntArray) -> list[tuple[int, ...]]:
     """Documents that point from the overall mean in the direction of their topic's mean, by topic, most typical first.
 
     By the cosine in standardized columns: distance would choose the emptiest documents, log-odds the most extreme.
@@ -133,5 +134,20 @@ def typical(X: FloatArray, means: FloatArray, topics: IntArray, most: int) -> li
     found = []
     for g in range(len(means)):
         own = np.flatnonzero(topics == g)
-        found.append(tuple(int(i) for i in own[np.argsort(-cosine[own], kind="stable")][:most]))
+        found.append(tuple(int(i) for i in own[np.argsort(-cosine[own], kind="stable")][:_TYPICAL]))
     return found
+
+
+def topics(
+    labels: IntArray,
+    ratings: FloatArray | None,
+    tops: Sequence[tuple[str, ...]],
+    documents: Sequence[tuple[int, ...]],
+) -> list[Topic]:
+    """What is told of each topic, from the topic and the rating of each document."""
+    sizes = np.bincount(labels, minlength=len(tops))
+    rated = [None] * len(tops) if ratings is None else topic_means(ratings, labels, len(tops)).tolist()
+    return [
+        Topic(int(size), float(size / len(labels)), rating, top, typical)
+        for size, rating, top, typical in zip(sizes, rated, tops, documents, strict=True)
+    ]
