@@ -158,7 +158,7 @@ def silhouette(distances: Matrix, labels: ArrayLike) -> float:
 
 
 def merge_log_p(R: Matrix, tree: Matrix, effective: float) -> Matrix:
-    """Log p-value of every merge: T against χ² with the same first two moments."""
+    """Log p-value of every merge: T against a χ², moved and stretched, with the same first three moments."""
     p = len(R)
     nodes = tree_nodes(tree)
     found = []
@@ -166,12 +166,13 @@ def merge_log_p(R: Matrix, tree: Matrix, effective: float) -> Matrix:
         A, B = nodes[a], nodes[b]
         q = np.array([min(R[i, j] ** 2, 1 - 1e-12) for i in A for j in B])
         T = (effective - 1.5) * sum(-np.log(1 - q_ij) for q_ij in q)
-        d = len(A) ** 2 * len(B) ** 2 / (_trace(R, A, effective) * _trace(R, B, effective))
+        d = _freedom(R, A, effective) * _freedom(R, B, effective)
+        stretch = np.sqrt(d / (_trace(R, A, effective) * _trace(R, B, effective)))
         strengths = [_strength(R, branch, effective) for branch in (A, B) if len(branch) > 1]
         if strengths and max(0.0, q.mean() - 1 / effective) < 0.25**2 * min(strengths):
             found.append(0.0)
         else:
-            found.append(float(chi2.logsf(d * T / (len(A) * len(B)), d)))
+            found.append(float(chi2.logsf(max(0.0, d + stretch * (T - len(A) * len(B))), d)))
     assert len(found) == p - 1
     return np.array(found)
 
@@ -185,6 +186,16 @@ def _trace(R: Matrix, A: list[int], effective: float) -> float:
     """t₂ = m + m(m − 1) ρ²."""
     m = len(A)
     return 1.0 if m == 1 else m + m * (m - 1) * _strength(R, A, effective)
+
+
+def _freedom(R: Matrix, A: list[int], effective: float) -> float:
+    """δ = max(1, t₂³/t₃²) with t₃ = tr R³ of an equicorrelated branch."""
+    if len(A) == 1:
+        return 1.0
+    rho = min(1.0, np.sqrt(_strength(R, A, effective)))
+    m = len(A)
+    third = np.trace(np.linalg.matrix_power(np.full((m, m), rho) + (1 - rho) * np.eye(m), 3))
+    return float(max(1.0, _trace(R, A, effective) ** 3 / third**2))
 
 
 def ledoit_wolf(X: Matrix, columns: ArrayLike) -> float:

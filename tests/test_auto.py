@@ -65,7 +65,7 @@ def literal_top_down(R: Matrix, effective: float) -> Partition:
         if node < p:
             return [nodes[node]]
         m = 2 * p - node  # groups just before this merge
-        if log_p[node - p] < np.log(min(0.05, 5 / effective) / (m * (m - 1) / 2)):
+        if log_p[node - p] < np.log(min(0.07, 5 / effective) / (m * (m - 1) / 2)):
             return [nodes[node]]
         a, b = tree[node - p, :2].astype(int)
         return groups(a) + groups(b)

@@ -20,7 +20,7 @@ from blockmix.partition import Partition
 
 # The constants and what each is worth are in docs/adr; they were not fitted to any data set of this package.
 GATE = 0.02  # chance of reporting any group when all columns are independent
-LEVEL, LEVEL_ROWS = 0.05, 5.0  # level of one merge: min(LEVEL, LEVEL_ROWS / effective rows)
+LEVEL, LEVEL_ROWS = 0.07, 5.0  # level of one merge: min(LEVEL, LEVEL_ROWS / effective rows)
 RATIO = 0.25  # a merge is at least this fraction as strong as its weaker branch
 MARGIN = 0.05  # silhouette by which the answer without background must be better
 _MEDIAN_COLUMNS = 2000  # medians over pairs look at this many columns, evenly spaced, of a wider table
@@ -115,9 +115,9 @@ def _topmost(tree: FloatArray, accepted: BoolArray) -> Partition:
 def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray:
     """Log p-value, per merge of the tree, that its two branches A and B are independent, shape (p − 1,).
 
-    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has under independence mean ab and variance 2 t₂(A) t₂(B), t₂ = tr R² of
-    a branch without its sampling noise. So it is compared with a scaled χ² of d = a²b² / (t₂(A) t₂(B)) degrees of
-    freedom: as many as the pairs between the branches are worth.
+    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has, under independence, mean ab, variance 2 t₂(A) t₂(B), skewness √(8/d)
+    with d = δ(A) δ(B), δ = t₂³/t₃², where t₂ = tr R² of a branch without its sampling noise and t₃ = tr R³ if it were
+    equicorrelated. So T is compared with the χ² of d degrees of freedom, moved and stretched to its mean and variance.
     """
     p = len(R)
     order, span = spans(tree)
@@ -132,10 +132,14 @@ def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray
         c, m = p + k, size[p + k]
         squares[c] = squares[a] + squares[b] + 2 * between[k]
         strength[c] = max(0.0, (squares[c] - m) / (m * (m - 1)) - 1 / effective)
-    trace = size + size * (size - 1) * strength
-    pairs, variance = size[children].prod(axis=1), trace[children].prod(axis=1)
-    degrees = pairs**2 / variance
-    log_p: FloatArray = chi2.logsf(degrees * statistic / pairs, degrees)
+    rho = np.minimum(np.sqrt(strength), 1)
+    second = size + size * (size - 1) * strength
+    third = (1 + (size - 1) * rho) ** 3 + (size - 1) * (1 - rho) ** 3
+    pairs, variance, degrees = (
+        value[children].prod(axis=1) for value in (size, second, np.maximum(1, second**3 / third**2))
+    )
+    standing = degrees + np.sqrt(degrees / variance) * (statistic - pairs)
+    log_p: FloatArray = chi2.logsf(np.maximum(standing, 0), degrees)
     weaker = np.where(size > 1, strength, np.inf)[children].min(axis=1)  # a single column never limits
     weak = np.maximum(0, between / pairs - 1 / effective) < RATIO**2 * weaker
     log_p[weak & (pairs > 1)] = 0
