@@ -133,7 +133,13 @@ def climb(
         if not trace:
             raise
         outcome = Outcome.INTERRUPTED
-    return Ascent(parameters, trace, outcome, len(thin_components(parameters, rows, _SPARE)), notes)
+    return Ascent(
+        parameters,
+        trace,
+        outcome,
+        0 if model.prior.shrinkage else len(thin_components(parameters, rows, _SPARE)),
+        notes,
+    )
 
 
 def thin_components(parameters: Parameters, rows: ArrayRows, spare: int = 0) -> IntArray:
