@@ -7,8 +7,11 @@ of it, so that new groups can be proposed.
 
 from __future__ import annotations
 
+import math
+import threading
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +26,24 @@ _WHOLE = 32
 # Rounding apart, no covariance is singular with a ridge or shrinkage.
 SINGULAR = "component {} has no variance in some column: give a ridge above 0"
 _NOTHING = 1e-10  # share of the rows below which a component has no moments to speak of
+
+
+class _Scratch(threading.local):
+    """Arrays that a thread uses again for every chunk: fresh ones of a megabyte cost more in page faults than work."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, FloatArray] = {}
+
+    def array(self, place: int, shape: tuple[int, ...], dtype: np.dtype[np.floating[Any]]) -> FloatArray:
+        """An array of that shape, with anything in it, that stays valid until the same place is asked for again."""
+        size = math.prod(shape)
+        held = self._held.get(place)
+        if held is None or held.dtype != dtype or not size <= held.size <= 4 * size:
+            held = self._held[place] = np.empty(size, dtype)
+        return held[:size].reshape(shape)
+
+
+_scratch = _Scratch()
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +236,8 @@ def log_joint(centered: list[FloatArray], parameters: Parameters) -> FloatArray:
     G = len(parameters.weights)
     distances = np.zeros((G, centered[0].shape[-1]), dtype=centered[0].dtype)
     for stack, W, C in zip(parameters.layout.stacks, parameters.whiteners, centered, strict=True):
-        white = W * C if C.shape[1] == 1 else np.matmul(W, C)
+        white = _scratch.array(-1, C.shape, np.result_type(W, C))
+        np.multiply(W, C, out=white) if C.shape[1] == 1 else np.matmul(W, C, out=white)
         if stack.owner[0] == stack.owner[-1]:
             distances[stack.owner[0]] += np.einsum("bcm,bcm->m", white, white)
         else:
@@ -226,10 +248,14 @@ def log_joint(centered: list[FloatArray], parameters: Parameters) -> FloatArray:
 
 
 def center(values: FloatArray, parameters: Parameters) -> list[FloatArray]:
-    """The blocks of a chunk (p, m) less the means of their components, one (b, c, m) array per stack."""
+    """The blocks of a chunk (p, m) less the means of their components, one (b, c, m) array per stack.
+
+    The arrays are scratch: the next chunk of the same thread overwrites them.
+    """
     centered = []
-    for stack in parameters.layout.stacks:
-        block = values[stack.columns]
+    for place, stack in enumerate(parameters.layout.stacks):
+        block = _scratch.array(place, (*stack.columns.shape, values.shape[1]), values.dtype)
+        np.take(values, stack.columns, axis=0, out=block, mode="clip")
         block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
         centered.append(block)
     return centered
