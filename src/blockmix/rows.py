@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from blockmix._types import FloatArray
 
 # Numbers in one chunk. Sweeps of 50 000 × 200 (20 blocks, two threads) by chunks of 2¹⁵, 2¹⁶, 2¹⁷, 2¹⁸ numbers take
-# 0.49, 0.31, 0.25, 0.25 s, of 200 000 × 50 (10 blocks) 0.56, 0.35, 0.35, 0.30 s: shorter calls leave the threads waiting
+# 0.49, 0.31, 0.25, 0.25 s, of 200 000 × 50 (10 blocks) 0.56, 0.35, 0.35, 0.30 s: with shorter calls the threads wait
 # for each other.
 _CHUNK_NUMBERS = 2**18
 # Data of up to so many numbers are standardized once, not in every sweep: that was a quarter of a sweep of the factor
