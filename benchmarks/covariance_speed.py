@@ -16,12 +16,12 @@ import argparse
 import resource
 import time
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from threadpoolctl import threadpool_limits
+from turns import in_turns
 
 from blockmix import BlockDiagonalCovariance
 from blockmix.datasets import simulated
@@ -30,23 +30,6 @@ from blockmix.grouping.greedy import principal_start, sweep
 from blockmix.metrics import matched_accuracy
 from blockmix.moments import correlation
 from blockmix.objective import ColumnMoves
-
-
-def ratio(ours: Callable[[], object], theirs: Callable[[], object], turns: int) -> tuple[float, float, float]:
-    """Median seconds of both, timed in turns, and the median of the ratios."""
-    times = []
-    for _ in range(turns):
-        start = time.perf_counter()
-        ours()
-        middle = time.perf_counter()
-        theirs()
-        times.append((middle - start, time.perf_counter() - middle))
-    seconds = np.array(times)
-    return (
-        float(np.median(seconds[:, 0])),
-        float(np.median(seconds[:, 1])),
-        float(np.median(seconds[:, 0] / seconds[:, 1])),
-    )
 
 
 def whole_fit() -> None:
@@ -58,14 +41,14 @@ def whole_fit() -> None:
         linkage(squareform(distance, checks=False), "average")
 
     model = BlockDiagonalCovariance(20)
-    ours, peer, times = ratio(lambda: model.fit(X), theirs, 7)
+    ours, peer, times = in_turns(lambda: model.fit(X), theirs, 7)
     quality = matched_accuracy(design.partition, model.partition_)
     print(
         f"p=2000 N=100 K=20: fit {ours:.3f} s, correlation and linkage {peer:.3f} s: {times:.2f} x "
         f"(accuracy {quality:.3f})"
     )
     model = BlockDiagonalCovariance()
-    ours, peer, times = ratio(lambda: model.fit(X), theirs, 3)
+    ours, peer, times = in_turns(lambda: model.fit(X), theirs, 3)
     quality = matched_accuracy(design.partition, model.partition_)
     print(f"the same with auto: {ours:.3f} s: {times:.2f} x (found {model.n_groups_}, accuracy {quality:.3f})")
 
@@ -97,7 +80,7 @@ def greedy_sweep() -> None:
             labels[j] = int(np.argmax(values))
         assert found[-1].labels[:12].max() < 10
 
-    seconds, part, _ = ratio(ours, literal, 3)
+    seconds, part, _ = in_turns(ours, literal, 3)
     print(
         f"greedy sweep p=200 K=10: {seconds:.3f} s, literal {part * 200 / 12:.1f} s: "
         f"{part * 200 / 12 / seconds:.0f} x faster"
@@ -127,7 +110,7 @@ def profile_distance() -> None:
     design = simulated.block_grid(1000, 20, 0)
     R = correlation(np.cov(design.sample(100, 1).T))
     grouping = HierarchicalGrouping(distance="profile")
-    ours, peer, times = ratio(lambda: grouping.distances(R), lambda: pdist(np.abs(R)), 3)
+    ours, peer, times = in_turns(lambda: grouping.distances(R), lambda: pdist(np.abs(R)), 3)
     print(f"profile distance p=1000: {ours:.3f} s, pdist {peer:.3f} s: {1 / times:.1f} x faster")
 
 

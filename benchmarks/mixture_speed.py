@@ -16,7 +16,6 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_wine
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
+from turns import in_turns
 
 from blockmix import GaussianBiclustering
 
@@ -52,18 +52,6 @@ def peer_from(X: np.ndarray, labels: np.ndarray, **settings: object) -> Gaussian
         precisions_init=np.linalg.inv(np.stack(covariances)),
         **settings,
     )
-
-
-def in_turns(ours: Callable[[], object], theirs: Callable[[], object], turns: int) -> tuple[float, float, float]:
-    times = []
-    for _ in range(turns):
-        start = time.perf_counter()
-        ours()
-        middle = time.perf_counter()
-        theirs()
-        times.append((middle - start, time.perf_counter() - middle))
-    a, b = np.array(times).T
-    return float(np.median(a)), float(np.median(b)), float(np.median(a / b))
 
 
 def small() -> None:
