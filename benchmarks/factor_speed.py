@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
+from turns import in_turns
 
 from blockmix import datasets
 from blockmix.factor import FactorBiclustering
@@ -55,18 +56,11 @@ def quality(model: FactorBiclustering, components: Any, groups: Any) -> str:
 def against_kmeans(name: str, X: Any, letters: str) -> FactorBiclustering:
     """Time whole fits and K-means in turns; print medians of both and of their ratio."""
     model = FactorBiclustering(2, 5, model=letters, random_state=0)
-    times = []
-    for _ in range(TURNS):
-        start = time.perf_counter()
-        model.fit(X)
-        middle = time.perf_counter()
-        KMeans(2, n_init=10, random_state=0).fit(X)
-        times.append((middle - start, time.perf_counter() - middle))
-    seconds = np.array(times)
-    ours, peer = np.median(seconds, axis=0)
+    kmeans = KMeans(2, n_init=10, random_state=0)
+    ours, peer, ratio = in_turns(lambda: model.fit(X), lambda: kmeans.fit(X), TURNS)
     print(
         f"{name}, N={X.shape[0]} p={X.shape[1]} G=2 q=5 {letters}: fit {ours:.3f} s, K-means with ten starts "
-        f"{peer:.3f} s, median ratio {np.median(seconds[:, 0] / seconds[:, 1]):.1f}, {model.n_iter_} iterations",
+        f"{peer:.3f} s, median ratio {ratio:.1f}, {model.n_iter_} iterations",
         flush=True,
     )
     return model

@@ -43,7 +43,7 @@ def recover(task: Task) -> dict[str, float]:
 
 def main() -> None:
     options = arguments(__doc__)
-    runs = 500 if options.full else 10
+    runs = options.runs or (500 if options.full else 10)
     tasks = [
         {"p": p, "K": K, "method": method, "seed": seed}
         for p, K in simulated.GRID

@@ -34,6 +34,7 @@ def arguments(description: str | None) -> argparse.Namespace:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="few runs, to see that it works (default)")
     size.add_argument("--full", action="store_true", help="the paper's number of runs")
+    parser.add_argument("--runs", type=int, help="another number of runs than that of --quick or --full")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: all cores)")
     parser.add_argument("--fresh", action="store_true", help="forget the runs that are already on disk")
     return parser.parse_args()

@@ -42,7 +42,7 @@ def recover(task: Task) -> dict[str, float]:
 
 def main() -> None:
     options = arguments(__doc__)
-    runs = 200 if options.full else 20
+    runs = options.runs or (200 if options.full else 20)
     tasks = [
         {"design": design, "method": method, "N": N, "seed": seed}
         for design in DESIGNS

@@ -237,7 +237,8 @@ def scaled(bunch: Any) -> Any:
 @needs_data
 @pytest.mark.parametrize(("load", "options"), [(datasets.load_wine, {}), *LOADERS[:-2], LOADERS[-1]])  # lara is slow
 def test_frames_and_pairs_hold_the_same(load: Callable[..., Any], options: dict[str, str]) -> None:
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     plain, framed = load(**options), load(**options, as_frame=True)
     assert isinstance(framed.target, pandas.Series)
     assert framed.feature_names == plain.feature_names

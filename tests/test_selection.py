@@ -481,7 +481,8 @@ def test_a_frame_without_pandas_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -
 
 @no_doubts
 def test_names_of_columns_reach_the_models() -> None:
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     names = list("abcdef")
     table = select(pd.DataFrame(X, columns=names), [1, 2], 3, random_state=0, n_init=2)
     assert table.models[0].feature_names_in_.tolist() == names

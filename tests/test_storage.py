@@ -185,7 +185,8 @@ def test_a_fit_goes_on_after_loading(tmp_path: Path) -> None:
 
 
 def test_names_of_columns_come_back(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     frame = pd.DataFrame(X, columns=["a", "b", "ß", "d e", '"', "\ud800"])
     model = GaussianBiclustering(2, random_state=0).fit(frame)
     found = again(model, tmp_path)
@@ -196,7 +197,8 @@ def test_names_of_columns_come_back(tmp_path: Path) -> None:
 
 
 def test_a_series_of_labels_comes_back_as_an_array(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     found = again(GaussianBiclustering(2, init=pd.Series(LABELS)), tmp_path)
     assert same(found.init, LABELS)
 
