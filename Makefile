@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all the set-up: they need only Python 3.11 or newer and make.
 
 PYTHON ?= python3
-EXTRAS ?= app,test
+EXTRAS ?= app,dask,anndata,test
 WORKERS ?= 2
 ARGS ?=
 
