@@ -1,14 +1,21 @@
-"""Gaussian mixtures with learned block-diagonal covariances: row clusters and column groups at once."""
+"""Gaussian mixtures with learned block-diagonal covariances: row clusters and column groups at once.
 
-from blockmix import datasets, metrics, plotting
-from blockmix.biclustering import GaussianBiclustering
-from blockmix.covariance import BlockDiagonalCovariance
-from blockmix.factor import FactorBiclustering
-from blockmix.grouping.proposal import GroupingWarning
-from blockmix.selection import SelectionTable, select
-from blockmix.storage import load
-from blockmix.topics import TopicBiclustering
-from blockmix.trials import SelectionWarning
+A name is imported when it is first asked for: `import blockmix`, and so the command's help, takes no scikit-learn.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from blockmix import datasets, grouping, metrics, plotting
+    from blockmix.biclustering import GaussianBiclustering
+    from blockmix.covariance import BlockDiagonalCovariance
+    from blockmix.factor import FactorBiclustering
+    from blockmix.grouping.proposal import GroupingWarning
+    from blockmix.selection import SelectionTable, select
+    from blockmix.storage import load
+    from blockmix.topics import TopicBiclustering
+    from blockmix.trials import SelectionWarning
 
 __version__ = "0.1.0"
 
@@ -21,8 +28,34 @@ __all__ = [
     "SelectionWarning",
     "TopicBiclustering",
     "datasets",
+    "grouping",
     "load",
     "metrics",
     "plotting",
     "select",
 ]
+
+# The module of each name that is not a module itself.
+_HOMES = {
+    "BlockDiagonalCovariance": "covariance",
+    "FactorBiclustering": "factor",
+    "GaussianBiclustering": "biclustering",
+    "GroupingWarning": "grouping.proposal",
+    "SelectionTable": "selection",
+    "SelectionWarning": "trials",
+    "TopicBiclustering": "topics",
+    "load": "storage",
+    "select": "selection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(f"blockmix.{_HOMES.get(name, name)}")
+    globals()[name] = getattr(home, name) if name in _HOMES else home
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -21,6 +21,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+import blockmix
 from blockmix.packing import Packer, UnknownClass, is_plain, unpack
 
 # The format of the file. Who reads format n reads all formats up to n, and refuses what comes after.
@@ -183,9 +184,7 @@ def _unpacked(archive: ZipFile, size: int) -> Storable:
         raise ValueError(f"{document['format']!r} is no number of a format")
     if document["format"] > FORMAT:
         raise _Refusal(f"has format {document['format']}, this blockmix reads up to {FORMAT}: update blockmix")
-    cls = _ESTIMATORS.get(document["class"])
-    if cls is None:
-        raise UnknownClass(document["class"])
+    cls = _estimator(document["class"])
     read = cache(lambda place: _array(archive, place))
     parameters = {name: unpack(value, read) for name, value in document["parameters"].items()}
     unknown = sorted(set(parameters) - set(cls._get_param_names()))
@@ -194,6 +193,15 @@ def _unpacked(archive: ZipFile, size: int) -> Storable:
     model = cls(**parameters)
     model._restore({_attribute(name): unpack(value, read) for name, value in document["state"].items()})
     return model
+
+
+def _estimator(name: str) -> type[Storable]:
+    """The class of that name, imported if it is a public one that nobody has used yet."""
+    if name in blockmix.__all__:
+        getattr(blockmix, name)
+    if name not in _ESTIMATORS:
+        raise UnknownClass(name)
+    return _ESTIMATORS[name]
 
 
 def _array(archive: ZipFile, place: int) -> NDArray[Any]:
