@@ -15,13 +15,13 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
-from uuid import uuid4
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 import blockmix
+from blockmix.files import replacing
 from blockmix.packing import Packer, UnknownClass, is_plain, unpack
 
 # The format of the file. Who reads format n reads all formats up to n, and refuses what comes after.
@@ -79,20 +79,8 @@ def save(model: Storable, path: str | os.PathLike[str]) -> None:
         A file in a folder that exists; any ending.
     """
     document, arrays = _packed(model)
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise ValueError(f"{path} is a folder: give the name of a file")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder of {path} does not exist: make it first")
-    scratch = target.with_name(f".{uuid4().hex}.part")
-    try:
-        with scratch.open("xb") as stream:
-            _write(stream, document, arrays)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with replacing(path) as stream:
+        _write(stream, document, arrays)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
