@@ -21,7 +21,6 @@ from blockmix.em import (
     Parameters,
     Prior,
     Statistics,
-    center,
     centered_scatter,
     log_joint,
     maximize,
@@ -223,6 +222,6 @@ def reseed(
 
 def _worst(chunk: Chunk, parameters: Parameters) -> tuple[float, int, FloatArray]:
     """Least log-density among the rows of a chunk that count, the row's number and its values."""
-    density = posterior(log_joint(center(chunk.values, parameters), parameters))[1]
+    density = posterior(log_joint(chunk.values, parameters))[1]
     i = int(np.argmin(np.where(chunk.weights > 0, density, np.inf)))
     return float(density[i]), chunk.place.start + i, chunk.values[:, i]

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.ascent import Ascent, Callback, Model, climb, lost_components, thin_components
 from blockmix.blocks import BlockCovariance
-from blockmix.em import Parameters, Prior, center, log_joint, posterior
+from blockmix.em import Parameters, Prior, log_joint, posterior
 from blockmix.grouping.n_groups import BicRule, as_grouping, as_rule
 from blockmix.grouping.proposal import Grouping, Rule, check_n_groups
 from blockmix.modes import Mode, modes
@@ -217,7 +217,7 @@ class GaussianBiclustering(RacedMixture):
     def _log_joint(self, X: FloatArray) -> FloatArray:
         p = self.n_features_in_
         rows = ArrayRows(X, np.ones(len(X), dtype=X.dtype), np.zeros(p, X.dtype), np.ones(p, X.dtype))
-        parts = rows.map(lambda chunk: log_joint(center(chunk.values, self._parameters), self._parameters).T)
+        parts = rows.map(lambda chunk: log_joint(chunk.values, self._parameters).T)
         joint: FloatArray = np.concatenate(list(parts)) - X.dtype.type(0.5 * p * np.log(2 * np.pi))
         return joint
 

@@ -25,6 +25,9 @@ from blockmix.rows import ArrayRows, Chunk
 _WHOLE = 32
 # Rounding apart, no covariance is singular with a ridge or shrinkage.
 SINGULAR = "component {} has no variance in some column: give a ridge above 0"
+# A row far from everything, z · d², adds less than a rounding error below this up to d = 10⁷ deviations. Where clusters
+# are apart most pairs of a row and a component are below it, and moments cost 1/G.
+_NEGLIGIBLE = 1e-30
 _NOTHING = 1e-10  # share of the rows below which a component has no moments to speak of
 
 
@@ -38,7 +41,7 @@ class _Scratch(threading.local):
         """An array of that shape, with anything in it, that stays valid until the same place is asked for again."""
         size = math.prod(shape)
         held = self._held.get(place)
-        if held is None or held.dtype != dtype or not size <= held.size <= 4 * size:
+        if held is None or held.dtype != dtype or held.size < size:
             held = self._held[place] = np.empty(size, dtype)
         return held[:size].reshape(shape)
 
@@ -57,11 +60,18 @@ class Stack:
     columns: IntArray
     mask: FloatArray | None = None
 
+    @cached_property
+    def spans(self) -> dict[int, slice]:
+        """Where the blocks of each component lie: they follow one another."""
+        first = np.flatnonzero(np.diff(self.owner, prepend=-1))
+        stop = [*first[1:].tolist(), len(self.owner)]
+        return {int(self.owner[a]): slice(a, b) for a, b in zip(first.tolist(), stop, strict=True)}
+
     def by_component(self, values: FloatArray, n_components: int) -> FloatArray:
         """Sum values (b, …) over the blocks of each component, shape (G, …)."""
         if self.mask is not None:
             return values
-        if self.owner[0] == self.owner[-1]:
+        if len(self.spans) == 1:
             total = np.zeros((n_components, *values.shape[1:]), dtype=values.dtype)
             total[self.owner[0]] = values.sum(axis=0)
             return total
@@ -80,10 +90,15 @@ class Layout:
     shared: bool = False
 
     @cached_property
+    def whole(self) -> bool:
+        """Whether the covariances are worked on whole, with masks."""
+        return self.partitions[0].n_columns <= _WHOLE
+
+    @cached_property
     def stacks(self) -> tuple[Stack, ...]:
         """All blocks, component by component; few columns are one stack of whole covariances."""
         G, p = len(self.partitions), self.partitions[0].n_columns
-        if p <= _WHOLE:
+        if self.whole:
             labels = np.stack([partition.labels for partition in self.partitions])
             mask = (labels[:, :, None] == labels[:, None, :]).astype(float)
             return (Stack(np.arange(G), np.tile(np.arange(p), (G, 1)), mask),)
@@ -141,7 +156,7 @@ class Parameters:
         """The covariance of each component; one object for components that share it."""
         made = []
         for g, partition in enumerate(self.layout.partitions[:1] if self.layout.shared else self.layout.partitions):
-            if self.layout.stacks[0].mask is not None:
+            if self.layout.whole:
                 whole = self.factors[0][g]
                 own = [whole[columns[:, :, None], columns[:, None, :]] for columns in partition.stacks]
             else:
@@ -162,7 +177,7 @@ def assemble(weights: FloatArray, means: FloatArray, covariances: tuple[BlockCov
     """Build parameters from the covariance of each component; one object in all places is a shared covariance."""
     shared = len(covariances) > 1 and all(c is covariances[0] for c in covariances)
     layout = Layout(tuple(c.partition for c in covariances), shared)
-    if layout.stacks[0].mask is not None:
+    if layout.whole:
         return Parameters(weights, means, layout, (np.stack([c.factor() for c in covariances]),))
     held = [
         {
@@ -231,34 +246,23 @@ class Statistics:
         )
 
 
-def log_joint(centered: list[FloatArray], parameters: Parameters) -> FloatArray:
-    """Log π_g f_g(x) without the constant −(p/2) log 2π, shape (G, m), from blocks already centered."""
-    G = len(parameters.weights)
-    distances = np.zeros((G, centered[0].shape[-1]), dtype=centered[0].dtype)
-    for stack, W, C in zip(parameters.layout.stacks, parameters.whiteners, centered, strict=True):
-        white = _scratch.array(-1, C.shape, np.result_type(W, C))
-        np.multiply(W, C, out=white) if C.shape[1] == 1 else np.matmul(W, C, out=white)
-        if stack.owner[0] == stack.owner[-1]:
+def log_joint(values: FloatArray, parameters: Parameters) -> FloatArray:
+    """Log π_g f_g(x) without the constant −(p/2) log 2π, shape (G, m), of a chunk (p, m)."""
+    G, m = len(parameters.weights), values.shape[1]
+    distances = np.zeros((G, m), dtype=values.dtype)
+    for stack, W in zip(parameters.layout.stacks, parameters.whiteners, strict=True):
+        shape = (*stack.columns.shape, m)
+        block = np.take(values, stack.columns, axis=0, out=_scratch.array(0, shape, values.dtype), mode="clip")
+        block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
+        white = _scratch.array(1, shape, np.result_type(W, block))
+        np.multiply(W, block, out=white) if shape[1] == 1 else np.matmul(W, block, out=white)
+        if len(stack.spans) == 1:
             distances[stack.owner[0]] += np.einsum("bcm,bcm->m", white, white)
         else:
             distances += stack.by_component(np.einsum("bcm,bcm->bm", white, white), G)
     with np.errstate(divide="ignore"):
         level = np.log(parameters.weights) - 0.5 * parameters.logdets
     return np.asarray(level.astype(distances.dtype)[:, None] - 0.5 * distances)
-
-
-def center(values: FloatArray, parameters: Parameters) -> list[FloatArray]:
-    """The blocks of a chunk (p, m) less the means of their components, one (b, c, m) array per stack.
-
-    The arrays are scratch: the next chunk of the same thread overwrites them.
-    """
-    centered = []
-    for place, stack in enumerate(parameters.layout.stacks):
-        block = _scratch.array(place, (*stack.columns.shape, values.shape[1]), values.dtype)
-        np.take(values, stack.columns, axis=0, out=block, mode="clip")
-        block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
-        centered.append(block)
-    return centered
 
 
 def posterior(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -283,40 +287,55 @@ def sweep(rows: ArrayRows, parameters: Parameters, full: bool = False, z: FloatA
 
 
 def _chunk_statistics(chunk: Chunk, parameters: Parameters, full: bool, given: FloatArray | None) -> Statistics:
-    values, weights = chunk.values, chunk.weights
-    centered = center(values, parameters)
+    values, weights, stacks = chunk.values, chunk.weights, parameters.layout.stacks
     log_likelihood = np.nan
     if given is None:
-        z, density = posterior(log_joint(centered, parameters))
+        z, density = posterior(log_joint(values, parameters))
         p = len(values)
         log_likelihood = float(weights @ density) - 0.5 * p * np.log(2 * np.pi) * float(weights.sum())
     else:
         z = given
     z = z * weights
-    if full:
-        scatter: tuple[FloatArray, ...] = (_full_scatter(values, parameters.means, z),)
+    weight = z.sum(axis=1)
+    first = weight[:, None] * parameters.means.astype(values.dtype)
+    whole = full or parameters.layout.whole
+    sides = [(len(weight), len(values))] if whole else [stack.columns.shape for stack in stacks]
+    scatter = tuple(np.empty((b, c, c), dtype=values.dtype) for b, c in sides)
+    for g, mean in enumerate(parameters.means):
+        C, root = _weighted(values, mean, z[g])
+        first[g] += C @ root
+        if whole:
+            np.matmul(C, C.T, out=scatter[0][g])
+            continue
+        for stack, blocks in zip(stacks, scatter, strict=True):
+            if g in stack.spans:
+                own = stack.spans[g]
+                _block_products(C, stack.columns[own], blocks[own])
+    return Statistics(log_likelihood, weight, first, scatter)
+
+
+def _weighted(values: FloatArray, mean: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """√z (x − μ) and √z of the rows that count, shapes (p, a) and (a,)."""
+    active = np.flatnonzero(z > _NEGLIGIBLE)
+    C = _scratch.array(2, (len(values), len(active)), values.dtype)
+    if len(active) == len(z):
+        np.subtract(values, mean[:, None], out=C)
     else:
-        scatter = tuple(
-            _block_scatter(C, z[stack.owner]) for stack, C in zip(parameters.layout.stacks, centered, strict=True)
-        )
-    return Statistics(log_likelihood, z.sum(axis=1), z @ values.T, scatter)
+        np.take(values, active, axis=1, out=C, mode="clip")
+        C -= mean[:, None]
+    root = np.sqrt(z[active])
+    C *= root
+    return C, root
 
 
-def _block_scatter(C: FloatArray, z: FloatArray) -> FloatArray:
-    """Σ z c cᵀ of each block (b, c, m), which is overwritten: a product with its own transpose costs half the flops."""
-    C *= np.sqrt(z)[:, None, :]
-    if C.shape[1] == 1:
-        return np.asarray(np.einsum("bcm,bcm->bc", C, C)[:, :, None])
-    return np.asarray(np.matmul(C, C.swapaxes(1, 2)))
-
-
-def _full_scatter(values: FloatArray, means: FloatArray, z: FloatArray) -> FloatArray:
-    scatter = np.empty((len(z), len(values), len(values)), dtype=values.dtype)
-    for g in range(len(z)):
-        C = values - means[g][:, None]
-        C *= np.sqrt(z[g])
-        scatter[g] = C @ C.T
-    return scatter
+def _block_products(C: FloatArray, columns: IntArray, out: FloatArray) -> None:
+    """C Cᵀ on each row of column indices, (b, c) to (b, c, c)."""
+    block = _scratch.array(0, (*columns.shape, C.shape[1]), C.dtype)
+    np.take(C, columns, axis=0, out=block, mode="clip")
+    if columns.shape[1] == 1:
+        np.einsum("bcm,bcm->bc", block, block, out=out[:, :, 0])
+    else:
+        np.matmul(block, block.swapaxes(1, 2), out=out)
 
 
 def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:
