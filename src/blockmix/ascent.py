@@ -22,6 +22,7 @@ from blockmix.em import (
     Prior,
     Statistics,
     centered_scatter,
+    component_means,
     log_joint,
     maximize,
     posterior,
@@ -118,7 +119,7 @@ def climb(
             if value - unmoved < tol * rows.total_weight:
                 outcome = Outcome.CONVERGED
                 break
-            full = sweep(rows, parameters, full=True)
+            full = _full(rows, parameters, statistics)
             scatter = centered_scatter(full, parameters)
             layout = propose(full, scatter, parameters.layout, model, rows)
             if layout is parameters.layout:
@@ -141,6 +142,13 @@ def climb(
     )
 
 
+def _full(rows: ArrayRows, parameters: Parameters, statistics: Statistics) -> Statistics:
+    """Statistics with the full scatter; whole covariances have it already."""
+    if parameters.layout.whole:
+        return replace(statistics, scatter=(statistics.scatter[0].copy(),))
+    return sweep(rows, parameters, full=True)
+
+
 def thin_components(parameters: Parameters, rows: ArrayRows, spare: int = 0) -> IntArray:
     """Components with at most `spare` rows more than their largest block has columns; none that share a covariance."""
     if parameters.layout.shared:
@@ -160,7 +168,7 @@ def first_parameters(rows: ArrayRows, z: FloatArray, model: Model) -> Parameters
     single = Layout((Partition.separate(p),) * G, model.shared)
     identities = tuple(np.tile(np.eye(s.columns.shape[1]), (len(s.owner), 1, 1)) for s in single.stacks)
     unit = Parameters(np.full(G, 1 / G), np.zeros((G, p)), single, identities)
-    unit = replace(unit, means=sweep(rows, unit, z=z).means)
+    unit = replace(unit, means=component_means(rows, z))
     full = sweep(rows, unit, full=True, z=z)
     scatter = centered_scatter(full, unit)
     return regrouped(full, scatter, propose(full, scatter, None, model, rows), model.prior)

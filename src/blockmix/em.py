@@ -28,6 +28,7 @@ SINGULAR = "component {} has no variance in some column: give a ridge above 0"
 # A row far from everything, z · d², adds less than a rounding error below this up to d = 10⁷ deviations. Where clusters
 # are apart most pairs of a row and a component are below it, and moments cost 1/G.
 _NEGLIGIBLE = 1e-30
+_FEW = 2**16  # numbers up to which one call for all components is faster than to leave out rows in each
 _NOTHING = 1e-10  # share of the rows below which a component has no moments to speak of
 
 
@@ -116,7 +117,7 @@ class Layout:
             for same in by_size
         )
 
-    @property
+    @cached_property
     def n_parameters(self) -> int:
         """Free entries of the distinct covariances."""
         return sum(partition.n_parameters for partition in (self.partitions[:1] if self.shared else self.partitions))
@@ -286,8 +287,18 @@ def sweep(rows: ArrayRows, parameters: Parameters, full: bool = False, z: FloatA
     return rows.map_sum(of)
 
 
+def component_means(rows: ArrayRows, z: FloatArray) -> FloatArray:
+    """Means of the components, shape (G, p), for given responsibilities (N, G)."""
+
+    def of(chunk: Chunk) -> Statistics:
+        share = z[chunk.place].T * chunk.weights
+        return Statistics(np.nan, share.sum(axis=1), share @ chunk.values.T, ())
+
+    return rows.map_sum(of).means
+
+
 def _chunk_statistics(chunk: Chunk, parameters: Parameters, full: bool, given: FloatArray | None) -> Statistics:
-    values, weights, stacks = chunk.values, chunk.weights, parameters.layout.stacks
+    values, weights = chunk.values, chunk.weights
     log_likelihood = np.nan
     if given is None:
         z, density = posterior(log_joint(values, parameters))
@@ -296,22 +307,45 @@ def _chunk_statistics(chunk: Chunk, parameters: Parameters, full: bool, given: F
     else:
         z = given
     z = z * weights
-    weight = z.sum(axis=1)
-    first = weight[:, None] * parameters.means.astype(values.dtype)
-    whole = full or parameters.layout.whole
-    sides = [(len(weight), len(values))] if whole else [stack.columns.shape for stack in stacks]
+    weight, means = z.sum(axis=1), parameters.means.astype(values.dtype, copy=False)
+    if full or parameters.layout.whole:
+        scatter, excess = _whole_moments(values, means, z)
+    else:
+        scatter, excess = _block_moments(values, means, z, parameters.layout.stacks)
+    return Statistics(log_likelihood, weight, excess + weight[:, None] * means, scatter)
+
+
+def _whole_moments(values: FloatArray, means: FloatArray, z: FloatArray) -> tuple[tuple[FloatArray, ...], FloatArray]:
+    """Σz(x − μ)(x − μ)ᵀ, one (G, p, p) array, and Σz(x − μ), shape (G, p)."""
+    G, p = means.shape
+    if G * values.size <= _FEW:
+        root = np.sqrt(z)
+        C = values - means[:, :, None]
+        C *= root[:, None, :]
+        return (np.matmul(C, C.swapaxes(1, 2)),), np.matmul(C, root[:, :, None])[:, :, 0]
+    scatter, excess = np.empty((G, p, p), dtype=values.dtype), np.empty((G, p), dtype=values.dtype)
+    for g in range(G):
+        C, root = _weighted(values, means[g], z[g])
+        np.matmul(C, C.T, out=scatter[g])
+        np.matmul(C, root, out=excess[g])
+    return (scatter,), excess
+
+
+def _block_moments(
+    values: FloatArray, means: FloatArray, z: FloatArray, stacks: tuple[Stack, ...]
+) -> tuple[tuple[FloatArray, ...], FloatArray]:
+    """Σz(x − μ)(x − μ)ᵀ within blocks, stacked like the layout, and Σz(x − μ), shape (G, p)."""
+    sides = [stack.columns.shape for stack in stacks]
     scatter = tuple(np.empty((b, c, c), dtype=values.dtype) for b, c in sides)
-    for g, mean in enumerate(parameters.means):
-        C, root = _weighted(values, mean, z[g])
-        first[g] += C @ root
-        if whole:
-            np.matmul(C, C.T, out=scatter[0][g])
-            continue
+    excess = np.empty_like(means)
+    for g in range(len(means)):
+        C, root = _weighted(values, means[g], z[g])
+        np.matmul(C, root, out=excess[g])
         for stack, blocks in zip(stacks, scatter, strict=True):
             if g in stack.spans:
                 own = stack.spans[g]
                 _block_products(C, stack.columns[own], blocks[own])
-    return Statistics(log_likelihood, weight, first, scatter)
+    return scatter, excess
 
 
 def _weighted(values: FloatArray, mean: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:

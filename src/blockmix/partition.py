@@ -42,8 +42,8 @@ class Partition:
             raise ValueError(f"labels must be a non-empty vector, one label per column, not shape {given.shape}")
         if not np.issubdtype(given.dtype, np.integer):
             raise ValueError(f"labels must be integers, not {given.dtype}")
-        _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
-        canonical = np.argsort(np.argsort(first))[inverse].astype(np.intp)
+        seen: dict[int, int] = {}
+        canonical = np.array([seen.setdefault(label, len(seen)) for label in given.tolist()], dtype=np.intp)
         canonical.flags.writeable = False
         object.__setattr__(self, "labels", canonical)
 

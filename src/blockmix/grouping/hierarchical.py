@@ -87,10 +87,12 @@ _CHUNK = 512
 def cut(tree: FloatArray, n_groups: int) -> Partition:
     """Partition after the first p − K merges of a tree: exactly K groups, ties or not."""
     p = len(tree) + 1
-    member = np.arange(2 * p - 1)
+    member = list(range(2 * p - 1))
+    children = tree[: p - n_groups, :2].astype(np.intp).tolist()
     for k in range(p - n_groups - 1, -1, -1):
         # A node reached from above passes its name down, so after the loop a leaf bears its topmost merged node.
-        member[tree[k, :2].astype(int)] = member[p + k]
+        left, right = children[k]
+        member[left] = member[right] = member[p + k]
     return Partition(member[:p])
 
 
@@ -104,10 +106,11 @@ def spans(tree: FloatArray) -> tuple[IntArray, IntArray]:
     children = tree[:, :2].astype(np.intp)
     swap = size[children[:, 0]] < size[children[:, 1]]
     children[swap] = children[swap, ::-1]
-    starts = np.zeros(2 * p - 1, dtype=np.intp)
+    starts, sizes, pairs = [0] * (2 * p - 1), size.tolist(), children.tolist()
     for k in range(p - 2, -1, -1):
-        large, small = children[k]
+        large, small = pairs[k]
         starts[large] = starts[p + k]
-        starts[small] = starts[p + k] + size[large]
-    span = np.stack([starts, starts + size], axis=1)
+        starts[small] = starts[p + k] + sizes[large]
+    first = np.array(starts, dtype=np.intp)
+    span = np.stack([first, first + size], axis=1)
     return np.argsort(span[:p, 0]), span

@@ -90,8 +90,9 @@ class BicRule(BaseEstimator):
         """Compare all cuts of one tree; a grouping without a tree is asked for the best number."""
         if self.candidates is None and isinstance(grouping, PenalizedGrouping):
             return grouping.group(S, None, n_rows)
-        tree = _tree_of(grouping).tree(correlation(S))
-        values = tree_penalized(definite_correlation(S), tree, n_rows, price(n_rows, len(S), self.gamma))
+        R = correlation(S)
+        tree = _tree_of(grouping).tree(R)
+        values = tree_penalized(definite_correlation(R), tree, n_rows, price(n_rows, len(S), self.gamma))
         numbers = np.arange(1, len(S) + 1) if self.candidates is None else _checked(self.candidates, len(S))
         best = int(numbers[np.argmax(values[numbers])])
         return _at(best, tree, S, n_rows, grouping)
