@@ -34,7 +34,7 @@ LAYERS: list[set[str]] = [
         "factor_ascent",
         "factor_signs",
     },
-    {"columns", "files", "packing", "storage", "covariance", "mixture", "raced", "biclustering", "factor"},
+    {"columns", "files", "packing", "storage", "views", "covariance", "mixture", "raced", "biclustering", "factor"},
     {"trials", "selection", "metrics", "terms", "importance", "topics", "datasets", "plotting"},
     {"report"},
     {"cli"},

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from blockmix import datasets, grouping, metrics, plotting
+    from blockmix import datasets, grouping, metrics, plotting, report
     from blockmix.biclustering import GaussianBiclustering
     from blockmix.covariance import BlockDiagonalCovariance
     from blockmix.factor import FactorBiclustering
@@ -32,6 +32,7 @@ __all__ = [
     "load",
     "metrics",
     "plotting",
+    "report",
     "select",
 ]
 

@@ -86,6 +86,8 @@ class GaussianBiclustering(RacedMixture):
     n_iter_, converged_, outcome_ : int, bool, str
         Iterations of the winning start, whether it settled, and how it ended: "converged", "iteration limit",
         "degenerate" or "interrupted".
+    warnings_ : list of str
+        What the fit warned of.
     starts_ : list of tuples (name, objective, iterations)
         Every start, the winner first.
     critical_ratio_ : float

@@ -67,6 +67,8 @@ class BlockDiagonalCovariance(Storable, EmpiricalCovariance):
         The tree in SciPy's format that the groups were cut from; None for a grouping without a tree.
     shrinkage_ : array of shape (K,)
         The shrinkage of each block.
+    warnings_ : list of str
+        What the fit warned of.
 
     Examples
     --------
@@ -140,24 +142,21 @@ class BlockDiagonalCovariance(Storable, EmpiricalCovariance):
         return np.array([_ledoit_wolf(R[np.ix_(A, A)], squares[:, A], n_rows) for A in self.partition_.groups])
 
     def _tell(self, converged: bool, chosen: bool) -> None:
-        p = self.n_features_in_
+        p, found = self.n_features_in_, list[Warning]()
         if not converged:
-            warnings.warn(
-                f"grouping={self.grouping!r} stopped at its iteration limit: raise the limit, the groups may improve",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            text = f"grouping={self.grouping!r} stopped at its iteration limit: raise the limit, the groups may improve"
+            found.append(ConvergenceWarning(text))
         if chosen and p > 1 and self.n_groups_ in (1, p):
             answer = (
                 f"no groups: no columns of the {p} are correlated beyond chance, so the covariance is diagonal"
                 if self.n_groups_ == p
                 else f"one group: all {p} columns are correlated with each other, so the covariance is full"
             )
-            warnings.warn(
-                f"n_groups={self.n_groups!r} found {answer}; give a number of groups to split them all the same",
-                GroupingWarning,
-                stacklevel=3,
-            )
+            text = f"n_groups={self.n_groups!r} found {answer}; give a number of groups to split them all the same"
+            found.append(GroupingWarning(text))
+        self.warnings_ = [str(warning) for warning in found]
+        for warning in found:
+            warnings.warn(warning, stacklevel=3)
 
     @property
     def column_labels_(self) -> IntArray:

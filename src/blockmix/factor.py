@@ -96,7 +96,7 @@ class FactorBiclustering(RacedMixture):
         Log-likelihood of the rows.
     log_likelihood_trace_ : array
         Log-likelihood at each iteration; it never falls.
-    n_iter_, converged_, outcome_, starts_
+    n_iter_, converged_, outcome_, warnings_, starts_
         As in `GaussianBiclustering`.
     n_parameters_ : int
         G − 1 + Gp + (entries of T) + (entries of D), and those of B with `count_partition`.

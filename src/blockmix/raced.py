@@ -93,6 +93,7 @@ class RacedMixture(Mixture):
             runners = self._race(rows, model, self._teller(callback, _shift(rows)))
             self._keep(runners, rows)
             found = self._warnings(runners[0].ascent, rows, model)
+        self.warnings_ = [str(warning) for warning in found]
         for warning in found:
             warnings.warn(warning, stacklevel=2)
         return self

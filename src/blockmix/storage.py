@@ -140,7 +140,7 @@ def _packed(model: Storable) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     state = {key: packer.pack(value, key) for key, value in model._state().items()}
     document = {
         "format": FORMAT,
-        "blockmix": _version(),
+        "blockmix": installed_version(),
         "class": name,
         "parameters": parameters,
         "state": state,
@@ -233,7 +233,8 @@ def _stranger(stream: IO[bytes]) -> str:
     return "is not a saved model: load opens only what save has written"
 
 
-def _version() -> str:
+def installed_version() -> str:
+    """The version of blockmix, or "unknown" where it runs from a folder without being installed."""
     try:
         return version("blockmix")
     except PackageNotFoundError:

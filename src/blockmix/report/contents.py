@@ -1,0 +1,345 @@
+"""Contents: what the page says, as one document of numbers, texts and encoded pictures.
+
+A fitted model, its rows where they are at hand, and what the user knows of them come in; a dictionary that JSON can
+hold goes out. Nothing here knows HTML: the page puts every text of the document in place as text.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockmix._types import FloatArray, IntArray
+from blockmix.columns import column_names
+from blockmix.covariance import BlockDiagonalCovariance
+from blockmix.metrics import adjusted_rand, matched_accuracy
+from blockmix.mixture import Mixture
+from blockmix.report.pixels import averaged, bins, encoded, row_bins, two_triangles
+from blockmix.selection import CRITERIA, SelectionTable
+from blockmix.storage import installed_version
+from blockmix.views import ComponentView, aligned_labels, component_view, row_order, standardized
+
+_MOST_PIXELS = 3_200_000  # of all correlation pictures together: 4.3 MB as base64
+_MOST_SIDE = 800  # of one of them: a map is seldom wider on a screen
+_MOST_ROWS = 480  # of the checkerboard
+_SAMPLED_ROWS = 20_000  # a picture of so few rows of pixels needs no more
+_LISTED_ROWS = 20_000  # more rows than this are not listed by name
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What a report is about.
+
+    Attributes
+    ----------
+    model : Mixture or BlockDiagonalCovariance
+    data : array-like of shape (N, p) or None
+        The rows as they were given.
+    row_names : list of str or None
+        None for rows without names of their own.
+    labels : array of shape (N,) or None
+        Known classes.
+    table : SelectionTable or None
+    """
+
+    model: Any
+    data: Any = None
+    row_names: list[str] | None = None
+    labels: NDArray[Any] | None = None
+    table: SelectionTable | None = None
+
+    @cached_property
+    def X(self) -> FloatArray | None:
+        """The rows, checked by the model."""
+        return None if self.data is None else self.model._rows(self.data)
+
+    @cached_property
+    def probabilities(self) -> FloatArray | None:
+        """Probability of each component for each row, shape (N, G); None without rows."""
+        if self.X is None:
+            return None
+        return self.model.predict_proba(self.data) if self.is_mixture else np.ones((len(self.X), 1))
+
+    @cached_property
+    def row_labels(self) -> IntArray | None:
+        """Component of each row; those of the fit without rows, and None where neither is known."""
+        if self.probabilities is None:
+            return getattr(self.model, "row_labels_", None)
+        return np.asarray(self.probabilities.argmax(axis=1))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are known."""
+        return 0 if self.row_labels is None else len(self.row_labels)
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the model has row clusters."""
+        return isinstance(self.model, Mixture)
+
+    @property
+    def column_labels(self) -> IntArray:
+        """Group of each column in each component, shape (G, p)."""
+        return np.atleast_2d(self.model.column_labels_)
+
+
+def contents(subject: Subject, title: str, command: str | None) -> dict[str, Any]:
+    """The document of a page."""
+    # One view at a time: two p × p matrices of each component would not fit where p is large.
+    views = [_component(name, view, len(subject.column_labels)) for name, view in _views(subject)]
+    listed = subject.row_labels is not None and subject.n_rows <= _LISTED_ROWS
+    return {
+        "title": title,
+        "estimator": type(subject.model).__name__,
+        "columns": column_names(subject.model),
+        "rowNames": subject.row_names if listed else None,
+        "rowLabels": subject.row_labels.tolist() if listed else None,  # type: ignore[union-attr]
+        "facts": _facts(subject),
+        "summaries": _summaries(subject),
+        "labels": subject.column_labels.tolist(),
+        "families": aligned_labels(subject.column_labels).tolist(),
+        "views": views,
+        "checkerboard": _checkerboard(subject, np.array(views[0]["leaves"])),
+        "classes": _classes(subject),
+        "selection": _selection(subject.table),
+        "trace": _trace(subject.model),
+        "warnings": _warnings(subject.model),
+        "hasRows": subject.X is not None,
+        "isMixture": subject.is_mixture,
+        "made": _made(subject.model, command),
+    }
+
+
+def _views(subject: Subject) -> Iterator[tuple[str, ComponentView]]:
+    """Each component's view in turn; with a shared covariance one view, of the rows less their component's mean."""
+    model, X, probabilities = subject.model, subject.X, subject.probabilities
+    if not subject.is_mixture:
+        yield "All rows", component_view(model.blocks_, X, None, model)
+        return
+    blocks = model.blocks_
+    if len(blocks) > 1 and all(block is blocks[0] for block in blocks):
+        residuals = None if X is None else X - model.means_[subject.row_labels]
+        yield "All components", component_view(blocks[0], residuals, None, model)
+        return
+    for g, block in enumerate(blocks):
+        weights = None if probabilities is None else np.ascontiguousarray(probabilities[:, g])
+        yield f"Component {g}", component_view(block, X, weights, model)
+
+
+def _component(name: str, view: ComponentView, n_views: int) -> dict[str, Any]:
+    p, order = view.partition.n_columns, view.order
+    starts = bins(p, min(_MOST_SIDE, int(np.sqrt(_MOST_PIXELS / n_views))))
+    shown = [
+        None if R is None else averaged(averaged(R[np.ix_(order, order)], starts, 0), starts, 1)
+        for R in (view.observed, view.estimated)
+    ]
+    estimated = shown[1]
+    assert estimated is not None
+    return {
+        "name": name,
+        "labels": view.partition.labels.tolist(),
+        "merges": view.tree[:, :2].astype(int).ravel().tolist(),
+        "heights": np.round(view.tree[:, 2], 4).tolist(),
+        "leaves": order.tolist(),
+        "leastGroups": view.least_groups,
+        "isCut": view.is_cut,
+        "observed": view.observed is not None,
+        "starts": starts.tolist(),
+        "pixels": encoded(two_triangles(shown[0], estimated)),
+        "strength": _strengths(view),
+    }
+
+
+def _strengths(view: ComponentView) -> list[float | None]:
+    """Mean absolute correlation of the columns of each group with each other, None for a column alone."""
+    R = np.abs(view.estimated if view.observed is None else view.observed)
+    found: list[float | None] = []
+    for group in view.partition.groups:
+        c = len(group)
+        found.append(None if c == 1 else round(float((R[np.ix_(group, group)].sum() - c) / (c * (c - 1))), 3))
+    return found
+
+
+def _checkerboard(subject: Subject, leaves: IntArray) -> dict[str, Any] | None:
+    """Standardized rows, cluster by cluster, as pixels; columns as in the table unless they are too many."""
+    if subject.X is None or subject.row_labels is None:
+        return None
+    N, p = subject.X.shape
+    sample = np.unique(np.linspace(0, N - 1, min(N, _SAMPLED_ROWS)).astype(int))
+    Z, labels = standardized(subject.X[sample].astype(float)), subject.row_labels[sample]
+    order = row_order(Z, labels)
+    starts = row_bins(np.bincount(labels), _MOST_ROWS)
+    columns = np.arange(p) if p <= _MOST_SIDE else leaves
+    column_starts = bins(p, _MOST_SIDE)
+    values = averaged(averaged(Z[np.ix_(order, columns)], starts, 0), column_starts, 1)
+    limit = float(np.clip(np.quantile(np.abs(values), 0.99), 0.5, 4))
+    whole = len(starts) - 1 == len(order) == N
+    return {
+        "pixels": encoded(values, limit),
+        "limit": round(limit, 3),
+        "rowStarts": starts.tolist(),
+        "rowComponents": labels[order[starts[:-1]]].tolist(),
+        "rows": order.tolist() if whole else None,
+        "sampled": len(sample),
+        "total": N,
+        "columns": columns.tolist(),
+        "starts": column_starts.tolist(),
+    }
+
+
+def _facts(subject: Subject) -> list[dict[str, str]]:
+    """The figures at the top of the page."""
+    model, labels, probabilities = subject.model, subject.row_labels, subject.probabilities
+    facts: list[dict[str, str]] = []
+
+    def add(name: str, value: str, note: str = "") -> None:
+        facts.append({"name": name, "value": value, "note": note})
+
+    if labels is not None:
+        add("Rows", _grouped(len(labels)))
+    add("Columns", _grouped(model.n_features_in_))
+    if subject.is_mixture:
+        add("Components", str(len(model.weights_)), "row clusters")
+    numbers = [int(row.max()) + 1 for row in subject.column_labels]
+    add("Column groups", " · ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else ""), "in each component")
+    if subject.X is not None:
+        criteria = model._criteria(subject.data, None) if subject.is_mixture else {}
+        for name in (n for n in ("bic", "icl") if n in criteria):
+            add(name.upper(), f"{criteria[name]:,.1f}".replace(",", "\u202f"), "smaller is better")
+    if subject.is_mixture and hasattr(model, "outcome_"):
+        add("The fit", str(model.outcome_), f"after {model.n_iter_} iterations")
+    if probabilities is not None and probabilities.shape[1] > 1:
+        certain = float((probabilities.max(axis=1) >= 0.9).mean())
+        add("Clear rows", f"{100 * certain:.1f} %", "probability at least 0.9")
+    if subject.labels is not None and labels is not None:
+        add("Agreement", f"{adjusted_rand(subject.labels, labels):.2f}", "adjusted Rand index with the known classes")
+    return facts
+
+
+def _summaries(subject: Subject) -> list[dict[str, Any]]:
+    """One line per component."""
+    G, labels, probabilities = len(subject.column_labels), subject.row_labels, subject.probabilities
+    weights = subject.model.weights_ if subject.is_mixture else np.ones(1)
+    counts = None if labels is None else np.bincount(labels, minlength=G)
+    lines = []
+    for g, groups in enumerate(subject.column_labels):
+        sizes = np.bincount(groups)
+        own = None if probabilities is None or labels is None else probabilities[labels == g, g]
+        lines.append(
+            {
+                "rows": None if counts is None else int(counts[g]),
+                "weight": round(float(weights[g]), 4),
+                "groups": len(sizes),
+                "largest": int(sizes.max()),
+                "alone": int((sizes == 1).sum()),
+                "certainty": None if own is None or len(own) == 0 else round(float(own.mean()), 4),
+            }
+        )
+    return lines
+
+
+def _classes(subject: Subject) -> dict[str, Any] | None:
+    """Known classes against components."""
+    labels = subject.row_labels
+    if subject.labels is None or labels is None:
+        return None
+    names, places = np.unique(np.array([str(name) for name in subject.labels]), return_inverse=True)
+    counts = np.zeros((len(subject.column_labels), len(names)), dtype=int)
+    np.add.at(counts, (labels, places), 1)
+    return {
+        "names": names.tolist(),
+        "counts": counts.tolist(),
+        "ari": round(adjusted_rand(places, labels), 4),
+        "accuracy": round(matched_accuracy(places, labels), 4),
+    }
+
+
+def _selection(table: SelectionTable | None) -> dict[str, Any] | None:
+    if table is None:
+        return None
+    best = table._best_or_none()
+    rows = [
+        {
+            "components": row.n_components,
+            "asked": " ".join(str(row.n_column_groups).split()),
+            "groups": list(row.groups),
+            "parameters": row.n_parameters,
+            **{name: _finite(getattr(row, name)) for name in CRITERIA},
+            "outcome": row.outcome,
+            "best": row is best,
+        }
+        for row in table.rows
+    ]
+    return {"criterion": table.criterion, "rows": rows}
+
+
+def _trace(model: Any) -> list[float]:
+    trace = np.asarray(getattr(model, "log_likelihood_trace_", []), dtype=float)
+    return [round(value, 6) for value in trace.tolist() if np.isfinite(value)]
+
+
+def _warnings(model: Any) -> list[str]:
+    """What the fit warned of; a model of an older version only knows how it ended."""
+    ended = getattr(model, "outcome_", "converged")
+    fallback = [] if ended == "converged" else [f"the fit ended as: {ended}"]
+    return list(getattr(model, "warnings_", fallback))
+
+
+def _made(model: Any, command: str | None) -> dict[str, Any]:
+    defaults = type(model)().get_params(deep=False)
+    parameters = [
+        {"name": name, "value": _written(value), "default": _written(value) == _written(defaults[name])}
+        for name, value in model.get_params(deep=False).items()
+    ]
+    return {
+        "version": installed_version(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "parameters": parameters,
+        "command": command,
+    }
+
+
+def _written(value: Any) -> str:
+    """A parameter in one short line."""
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+def _grouped(number: int) -> str:
+    return f"{number:,}".replace(",", "\u202f")
+
+
+def _finite(value: float) -> float | None:
+    return round(float(value), 3) if np.isfinite(value) else None
+
+
+def row_names_of(X: Any, given: Sequence[object] | None) -> list[str] | None:
+    """Names of the rows: those given, or the index of a pandas frame that is more than a count."""
+    if given is not None:
+        return [str(name) for name in given]
+    index = getattr(X, "index", None)
+    if index is None or callable(index) or type(index).__name__ == "RangeIndex":
+        return None
+    return [str(name) for name in index]
+
+
+def check_subject(model: Any) -> None:
+    """Refuse what no report is made of."""
+    if isinstance(model, (Mixture, BlockDiagonalCovariance)):
+        return
+    hint = ": give its mixture_" if hasattr(model, "mixture_") else ""
+    raise TypeError(
+        f"a report is made of a mixture such as GaussianBiclustering or of BlockDiagonalCovariance, "
+        f"not of {type(model).__name__}{hint}"
+    )

@@ -1,0 +1,67 @@
+// Colors: a diverging map for signed values, with the page's own ground at zero, and colors of groups.
+
+const DIVERGING = {
+  light: ["#0a3d73", "#2f76b5", "#8fbbdc", "#f5f3ef", "#eda582", "#c6523a", "#7d1420"],
+  dark: ["#a8d8ff", "#4f9fe0", "#22527f", "#191b1f", "#7d3b26", "#e0764c", "#ffcfae"],
+};
+
+// Okabe and Ito's colors, a little calmer, and two more; a column alone is gray.
+const GROUP_COLORS = ["#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b"];
+
+let printing = false;
+
+function theme() {
+  if (printing) return "light";
+  const chosen = document.documentElement.dataset.theme;
+  return chosen || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+}
+
+function rgb(hex) {
+  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+}
+
+/** The 255 colors of the bytes 0 … 254, packed as a canvas holds them. */
+function lookup() {
+  const stops = DIVERGING[theme()].map(rgb);
+  return Uint32Array.from({ length: 256 }, (_, byte) => {
+    const at = (Math.min(byte, 254) / 254) * (stops.length - 1);
+    const low = Math.min(Math.floor(at), stops.length - 2);
+    const [r, g, b] = stops[low].map((value, i) => Math.round(value + (stops[low + 1][i] - value) * (at - low)));
+    return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+  });
+}
+
+/** Color of a group by its number; gray for a column alone. */
+function groupColor(number, alone) {
+  return alone ? ink("faint") : GROUP_COLORS[number % GROUP_COLORS.length];
+}
+
+/** A color of the style sheet, as the theme has it. */
+function ink(name) {
+  const inks = {
+    light: { text: "#1d2024", soft: "#5d646d", faint: "#a9aeb5", frame: "#14161a", ground: "#ffffff", accent: "#9a3412" },
+    dark: { text: "#e9e7e2", soft: "#a3a8b0", faint: "#6b7078", frame: "#f4f2ed", ground: "#191b1f", accent: "#ffb38a" },
+  };
+  return inks[theme()][name];
+}
+
+/** The scale beside a picture: a bar of the diverging map with its limits. */
+function scale(limit, noun) {
+  const bar = h("canvas", { width: 255, height: 1, "aria-hidden": "true" });
+  const paint = () => {
+    const context = bar.getContext("2d");
+    const image = context.createImageData(255, 1);
+    new Uint32Array(image.data.buffer).set(lookup().subarray(0, 255));
+    context.putImageData(image, 0, 0);
+  };
+  redraws.add(paint);
+  paint();
+  return h("p", { class: "scale" }, h("span", {}, `−${limit}`), bar, h("span", {}, `+${limit}`), h("span", { class: "scale-noun" }, noun));
+}
+
+/** Everything that is drawn again when the theme, the size or the paper changes. */
+const redraws = new Set();
+
+function redrawAll() {
+  for (const redraw of redraws) redraw();
+}

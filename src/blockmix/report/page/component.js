@@ -1,0 +1,219 @@
+// Component: observed and estimated correlation, the tree, the slider that cuts it, and the groups it makes.
+
+const GUTTER = Math.round(28 + Math.min(112, 6.2 * Math.max(...report.columns.map((name) => name.length), 7)));
+
+class ComponentPanel {
+  constructor(view, index) {
+    Object.assign(this, { view, index, id: `component-${index}`, lens: new Lens() });
+    this.pixels = decoded(view.pixels);
+    this.p = view.leaves.length;
+    this.cells = view.starts.length - 1;
+    this.reduced = this.cells < this.p;
+    this.leafPlace = inverse(view.leaves);
+    this.images = {};
+    redraws.add(() => (this.images = {}));
+    this.fittedK = Math.max(...view.labels) + 1;
+    this.element = this.build();
+    this.showFitted();
+  }
+
+  build() {
+    const { view, id } = this;
+    const kinds = view.observed ? ["observed", "estimated"] : ["estimated"];
+    this.rasters = kinds.map((kind) => this.raster(kind));
+    this.tree = new Dendrogram(view, this.lens, GUTTER, () => this.state, (K) => this.showCut(K));
+    this.list = h("div", { class: "groups", id: `${id}-groups` });
+    const figure = (raster, i) => h("figure", {}, h("figcaption", {}, kinds[i] === "observed" ? "Observed" : "Estimated"), raster.canvas);
+    return h("section", { class: "component", id, "aria-labelledby": `${id}-heading` },
+      h("h3", { id: `${id}-heading` }, view.name, h("span", { class: "aside" }, this.aside())),
+      h("div", { class: "maps" },
+        h("figure", { class: "tree-figure" }, h("figcaption", {}, "Tree of the columns"), this.tree.canvas),
+        this.controls(), this.rasters.map(figure)),
+      h("div", { class: "under" }, scale(1, "correlation"), zoomButtons(this.lens, view.name),
+        h("p", { class: "hint" }, "Click a map, then wheel or + − 0 to zoom, arrows to walk; drag to move.")),
+      this.list);
+  }
+
+  aside() {
+    const summary = report.views.length === report.summaries.length ? report.summaries[this.index] : null;
+    const rows = summary && summary.rows !== null ? `${count(summary.rows, "row")}, ` : "";
+    return `${rows}${count(this.fittedK, "column group")}`;
+  }
+
+  controls() {
+    const { view, id, p } = this;
+    const bounds = { min: view.leastGroups, max: p, step: 1 };
+    const change = (event) => this.showCut(Number(event.target.value));
+    this.slider = h("input", { type: "range", id: `${id}-slider`, ...bounds, "aria-describedby": `${id}-status`, "aria-controls": `${id}-groups`, oninput: change });
+    this.number = h("input", { type: "number", ...bounds, "aria-label": `Number of groups, ${view.name}`, onchange: change });
+    this.back = h("button", { type: "button", onclick: () => this.showFitted(true) }, "Back to the fitted groups");
+    this.status = h("p", { class: "status", id: `${id}-status` });
+    return h("div", { class: "controls" },
+      h("label", { for: `${id}-slider` }, "Cut the tree into groups"),
+      h("div", { class: "slider" }, this.slider, this.number),
+      this.status, this.back,
+      view.leastGroups > 1 && p > 1 ? h("p", { class: "hint" }, "Fewer groups than fitted need the data: the estimated correlation is zero between groups.") : null);
+  }
+
+  showFitted(say = false) {
+    const { view, fittedK } = this;
+    const families = report.families[Math.min(this.index, report.families.length - 1)];
+    const family = [];
+    view.labels.forEach((label, column) => (family[label] = families[column]));
+    const told = view.isCut
+      ? `As fitted: ${count(fittedK, "group")}, which is this tree cut at ${fittedK}.`
+      : `As fitted: ${count(fittedK, "group")}. The fit weighs the likelihood, and its groups are not a cut of this tree.`;
+    this.show(view.labels, view.isCut ? fittedK : null, fittedK, family, told, say);
+    this.back.disabled = true;
+  }
+
+  showCut(K) {
+    const { view, p, fittedK } = this;
+    K = Math.min(p, Math.max(view.leastGroups, Math.round(K) || 1));
+    const labels = cut(view.merges, K);
+    if (K === fittedK && labels.every((label, column) => label === view.labels[column])) return this.showFitted(true);
+    const largest = Math.max(...groupsOf(labels).map((group) => group.length));
+    const changed = moved(view.labels, labels);
+    const told = `Tree cut into ${count(K, "group")}; the largest has ${count(largest, "column")}. ${count(changed, "column")} in another group than fitted.`;
+    this.show(labels, K, K, labels.length ? [...Array(K).keys()] : [], told, true);
+    this.back.disabled = false;
+  }
+
+  /** Draw the groups of these labels: colors, order, frames, tree and list. */
+  show(labels, K, shownK, numbers, told, say) {
+    const order = this.reduced ? this.view.leaves : arranged(labels, this.view.leaves);
+    const sizes = groupsOf(labels).map((group) => group.length);
+    const colorOf = (label) => groupColor(numbers[label], sizes[label] === 1);
+    if (!this.state || this.state.order.some((column, at) => column !== order[at])) this.images = {};
+    this.state = { labels, order, K, colorOf, sizes, runs: runs(labels, order) };
+    this.slider.value = this.number.value = shownK;
+    this.slider.setAttribute("aria-valuetext", count(shownK, "group"));
+    this.status.textContent = told;
+    this.element.dataset.groups = shownK;
+    if (say) announce(`${this.view.name}: ${told}`);
+    this.list.replaceChildren(groupList(labels, colorOf));
+    this.lens.changed();
+  }
+
+  raster(kind) {
+    const { view, p } = this;
+    const names = p <= 40 ? ` Columns: ${view.leaves.map(columnName).join(", ")}.` : "";
+    return new Raster({
+      label: `${kind} correlation of ${count(p, "column")}, ${view.name}. Arrow keys read the values, plus and minus zoom.${names}`,
+      lens: this.lens, gutter: GUTTER, ratio: 1,
+      shape: () => [this.cells, this.cells],
+      image: () => (this.images[kind] ??= this.paint(kind)),
+      overlay: (context, place) => this.frames(context, place),
+      margin: (context, place) => this.names(context, place),
+      describe: (u, v) => this.describe(u, v),
+    });
+  }
+
+  /** The byte of a pair of cells: observed right of the step diagonal, estimated left of it. */
+  byte(kind, a, b) {
+    const [i, j] = a < b ? [a, b] : [b, a];
+    return kind === "observed" ? this.pixels[i * (this.cells + 1) + j + 1] : this.pixels[j * (this.cells + 1) + i];
+  }
+
+  paint(kind) {
+    const m = this.cells;
+    const places = this.reduced ? [...Array(m).keys()] : this.state.order.map((column) => this.leafPlace[column]);
+    const image = new ImageData(m, m);
+    const [target, colors] = [new Uint32Array(image.data.buffer), lookup()];
+    for (let i = 0; i < m; i++) for (let j = 0; j < m; j++) target[i * m + j] = colors[this.byte(kind, places[i], places[j])];
+    const canvas = h("canvas", { width: m, height: m });
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    return canvas;
+  }
+
+  frames(context, { X, Y, width, zoom }) {
+    const { p } = this;
+    context.strokeStyle = ink("frame");
+    context.lineWidth = (width * zoom) / p > 6 ? 1.6 : 1;
+    for (const { start, stop } of this.state.runs) {
+      if (stop - start === 1 && (width * zoom) / p < 5) continue;
+      context.strokeRect(X(start / p), Y(start / p), X(stop / p) - X(start / p), Y(stop / p) - Y(start / p));
+    }
+  }
+
+  /** Names of the columns where there is room for them, else the sizes of the groups; a strip in the groups' colors. */
+  names(context, { margin, height, Y, zoom }) {
+    const { p } = this;
+    const { runs, order, colorOf, sizes } = this.state;
+    const cell = (height * zoom) / p;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    context.font = `${Math.min(12, Math.max(9, cell * 0.8))}px system-ui, sans-serif`;
+    const write = (text, y) => context.fillText(fitted(context, text, margin - 14), margin - 11, y);
+    for (const { label, start, stop } of runs) {
+      const [top, bottom] = [Y(start / p), Y(stop / p)];
+      if (bottom < 0 || top > height) continue;
+      context.fillStyle = colorOf(label);
+      context.fillRect(margin - 7, top, 5, Math.max(1, bottom - top - (bottom - top > 4 ? 1 : 0)));
+      context.fillStyle = ink("soft");
+      if (cell >= 8.5) {
+        context.fillStyle = ink("text");
+        for (let at = start; at < stop; at++) write(columnName(order[at]), Y((at + 0.5) / p));
+      } else if (bottom - top >= 13) write(count(sizes[label], "column"), Math.min(height - 7, Math.max(7, (top + bottom) / 2)));
+    }
+  }
+
+  describe(u, v) {
+    const [a, b] = [v, u].map((fraction) => Math.floor(fraction * this.cells));
+    const { labels, order } = this.state;
+    const { starts } = this.view;
+    const columns = [a, b].map((cell) => order.slice(starts[cell], starts[cell + 1]));
+    const places = [a, b].map((cell) => (this.reduced ? cell : this.leafPlace[order[cell]]));
+    const named = (list) => list.length === 1 ? `${columnName(list[0])} · group ${labels[list[0]]}` : `${columnName(list[0])} … ${columnName(list.at(-1))} (${list.length} columns)`;
+    const value = (kind) => signed((this.byte(kind, ...places) - 127) / 127);
+    const mean = this.reduced ? "mean " : "";
+    return [named(columns[0]), named(columns[1]),
+      ...(this.view.observed ? [`${mean}observed ${value("observed")}`] : []), `${mean}estimated ${value("estimated")}`];
+  }
+}
+
+/** How many columns would have to change group to turn one partition into the other, groups matched greedily. */
+function moved(before, after) {
+  const overlap = new Map();
+  before.forEach((a, column) => overlap.set(`${a} ${after[column]}`, (overlap.get(`${a} ${after[column]}`) ?? 0) + 1));
+  const [left, right] = [new Set(), new Set()];
+  let kept = 0;
+  for (const [pair, shared] of [...overlap].sort((x, y) => y[1] - x[1])) {
+    const [a, b] = pair.split(" ");
+    if (left.has(a) || right.has(b)) continue;
+    left.add(a);
+    right.add(b);
+    kept += shared;
+  }
+  return before.length - kept;
+}
+
+/** The groups by name: largest first, columns alone together at the end. */
+function groupList(labels, colorOf) {
+  const groups = groupsOf(labels).map((columns, label) => ({ columns, label })).sort((a, b) => b.columns.length - a.columns.length);
+  const together = groups.filter(({ columns }) => columns.length > 1);
+  const alone = groups.filter(({ columns }) => columns.length === 1);
+  const line = (head, columns, color) => h("li", {}, dot(color), h("b", {}, head), " ", names(columns.map(columnName), 40));
+  return h("ul", { "aria-label": "Groups" },
+    together.map(({ columns, label }) => line(`Group ${label} · ${columns.length}`, columns, colorOf(label))),
+    alone.length ? line(`Alone · ${alone.length}`, alone.map(({ columns }) => columns[0]), ink("faint")) : null);
+}
+
+function dot(color) {
+  const made = h("span", { class: "dot", "aria-hidden": "true" });
+  made.style.background = color;
+  return made;
+}
+
+/** A list of names as text; the rest of a long one comes on demand. Names that match a search are marked and first. */
+function names(list, most, query = "") {
+  const hit = (name) => query !== "" && name.toLowerCase().includes(query);
+  const sorted = query ? [...list.filter(hit), ...list.filter((name) => !hit(name))] : list;
+  const written = (part) => part.flatMap((name, i) => [i ? ", " : "", h(hit(name) ? "mark" : "span", { class: "name" }, name)]);
+  const made = h("span", { class: "names" }, written(sorted.slice(0, most)));
+  if (sorted.length > most) {
+    const rest = h("button", { type: "button", class: "more", onclick: () => rest.replaceWith(", ", ...written(sorted.slice(most))) }, `and ${thousands(sorted.length - most)} more`);
+    made.append(" ", rest);
+  }
+  return made;
+}

@@ -1,0 +1,109 @@
+// The document, elements made of text, and the tree of the columns: what every other part of the page needs.
+
+const report = JSON.parse(document.getElementById("report-data").textContent);
+
+/** An element; "on…" attributes are listeners, strings become text nodes and never markup. */
+function h(tag, attributes = {}, ...children) {
+  const drawn = ["svg", "path", "line", "circle", "text", "g", "title"].includes(tag);
+  const element = drawn ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** Bytes of base64 text. */
+function decoded(text) {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
+
+/** Labels renumbered 0, 1, … by first appearance, as blockmix numbers groups. */
+function canonical(labels) {
+  const numbers = new Map();
+  return Array.from(labels, (label) => {
+    if (!numbers.has(label)) numbers.set(label, numbers.size);
+    return numbers.get(label);
+  });
+}
+
+/** Group of each column after the first p − K merges of a tree: exactly K groups, ties or not. */
+function cut(merges, K) {
+  const p = merges.length / 2 + 1;
+  const member = Array.from({ length: 2 * p - 1 }, (_, node) => node);
+  for (let k = p - K - 1; k >= 0; k--) {
+    // A node reached from above passes its name down, so in the end a leaf bears its topmost merged node.
+    member[merges[2 * k]] = member[p + k];
+    member[merges[2 * k + 1]] = member[p + k];
+  }
+  return canonical(member.slice(0, p));
+}
+
+/** Columns with the groups contiguous: a group stands where its first leaf is, columns within it as in the tree. */
+function arranged(labels, leaves) {
+  const first = new Map();
+  leaves.forEach((column, place) => {
+    if (!first.has(labels[column])) first.set(labels[column], place);
+  });
+  const place = inverse(leaves);
+  return [...leaves].sort((a, b) => first.get(labels[a]) - first.get(labels[b]) || place[a] - place[b]);
+}
+
+/** Stretches of one label along an order. */
+function runs(labels, order) {
+  const found = [];
+  order.forEach((column, at) => {
+    const last = found[found.length - 1];
+    if (last && last.label === labels[column]) last.stop = at + 1;
+    else found.push({ label: labels[column], start: at, stop: at + 1 });
+  });
+  return found;
+}
+
+function inverse(order) {
+  const place = new Array(order.length);
+  order.forEach((item, at) => (place[item] = at));
+  return place;
+}
+
+/** The columns of each group. */
+function groupsOf(labels) {
+  const groups = Array.from({ length: Math.max(...labels) + 1 }, () => []);
+  labels.forEach((label, column) => groups[label].push(column));
+  return groups;
+}
+
+function columnName(column) {
+  return report.columns[column];
+}
+
+function rowName(row) {
+  return report.rowNames ? report.rowNames[row] : String(row);
+}
+
+function count(number, noun) {
+  return `${thousands(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+function thousands(number) {
+  return String(number).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+}
+
+function signed(value, digits = 2) {
+  return (value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
+}
+
+/** Say something to a screen reader, once. */
+function announce(text) {
+  document.getElementById("live").textContent = text;
+}
+
+/** A section of the page with its heading, entered into the navigation. */
+function section(id, heading, ...children) {
+  const made = h("section", { id, "aria-labelledby": `${id}-heading` }, h("h2", { id: `${id}-heading` }, heading), children);
+  document.getElementById("main").append(made);
+  document.getElementById("nav").append(h("a", { href: `#${id}` }, heading));
+  return made;
+}

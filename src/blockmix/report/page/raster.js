@@ -1,0 +1,206 @@
+// Raster: a matrix of pixels on a canvas with zoom, a cursor and names at its left side.
+
+/** What part of a picture is seen, and where the cursor is, in fractions of the picture; shared by linked pictures. */
+class Lens {
+  constructor() {
+    Object.assign(this, { x: 0, y: 0, zoom: 1, cursor: null, viewers: [] });
+  }
+
+  changed() {
+    this.viewers.forEach((view) => view());
+  }
+
+  /** Zoom by a factor around a point that stays in place. */
+  scale(factor, u = this.x + 0.5 / this.zoom, v = this.y + 0.5 / this.zoom, most = 64) {
+    const zoom = Math.min(most, Math.max(1, this.zoom * factor));
+    this.move(u - ((u - this.x) * this.zoom) / zoom, v - ((v - this.y) * this.zoom) / zoom, zoom);
+  }
+
+  move(x, y, zoom = this.zoom) {
+    const room = 1 - 1 / zoom;
+    Object.assign(this, { zoom, x: Math.min(room, Math.max(0, x)), y: Math.min(room, Math.max(0, y)) });
+    this.changed();
+  }
+
+  /** Move as little as needed to see a point. */
+  show(u, v) {
+    const width = 1 / this.zoom;
+    const near = (at, from) => Math.min(at, Math.max(from, at - width));
+    this.move(near(u, this.x), near(v, this.y));
+  }
+}
+
+class Raster {
+  /**
+   * options: label (what a screen reader hears), lens, shape() → [columns, rows] of cells, image() → canvas of pixels,
+   * overlay(context, place) and margin(context, place) draw on and beside it, describe(u, v) → lines of text,
+   * ratio: height by width, or null for the height of the style sheet.
+   */
+  constructor(options) {
+    Object.assign(this, options);
+    this.canvas = h("canvas", { class: "raster", tabindex: 0, role: "application", "aria-roledescription": "heat map", "aria-label": this.label });
+    this.lens.viewers.push(() => this.draw());
+    redraws.add(() => this.draw());
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    this.listen();
+  }
+
+  /** Where things are on the canvas now: margin, width, height, and screen places of fractions. */
+  place() {
+    const box = this.canvas.getBoundingClientRect();
+    const margin = Math.round(Math.min(this.gutter, box.width * 0.3));
+    const width = Math.max(1, box.width - margin);
+    const height = this.ratio === null ? box.height : width * this.ratio;
+    const { x, y, zoom } = this.lens;
+    return {
+      box, margin, width, height, zoom,
+      X: (u) => margin + (u - x) * zoom * width,
+      Y: (v) => (v - y) * zoom * height,
+      U: (screen) => x + (screen - margin) / width / zoom,
+      V: (screen) => y + screen / height / zoom,
+    };
+  }
+
+  draw() {
+    const place = this.place();
+    if (place.box.width < 2) return;
+    const { margin, width, height, X, Y } = place;
+    const sharp = printing ? 2 : window.devicePixelRatio || 1;
+    if (this.ratio !== null) this.canvas.style.height = `${height}px`;
+    const size = [Math.round((margin + width) * sharp), Math.round(height * sharp)];
+    if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) [this.canvas.width, this.canvas.height] = size;
+    const context = this.canvas.getContext("2d");
+    context.setTransform(sharp, 0, 0, sharp, 0, 0);
+    context.clearRect(0, 0, margin + width, height);
+    context.save();
+    context.beginPath();
+    context.rect(margin, 0, width, height);
+    context.clip();
+    const image = this.image();
+    context.imageSmoothingEnabled = image.width > width * this.lens.zoom * sharp || image.height > height * this.lens.zoom * sharp;
+    context.imageSmoothingQuality = "high";
+    context.drawImage(image, X(0), Y(0), X(1) - X(0), Y(1) - Y(0));
+    this.overlay(context, place);
+    this.crosshair(context, place);
+    context.restore();
+    context.save();
+    context.beginPath();
+    context.rect(0, 0, margin, height);
+    context.clip();
+    this.margin(context, place);
+    context.restore();
+  }
+
+  crosshair(context, { X, Y, margin, width, height }) {
+    const cursor = this.lens.cursor;
+    if (!cursor || printing) return;
+    const [columns, rows] = this.shape();
+    const [i, j] = [Math.floor(cursor.u * columns), Math.floor(cursor.v * rows)];
+    context.fillStyle = ink("text");
+    context.globalAlpha = 0.1;
+    context.fillRect(X(i / columns), 0, Math.max(1, X((i + 1) / columns) - X(i / columns)), height);
+    context.fillRect(margin, Y(j / rows), width, Math.max(1, Y((j + 1) / rows) - Y(j / rows)));
+    context.globalAlpha = 1;
+    context.strokeStyle = ink("accent");
+    context.lineWidth = 2;
+    context.strokeRect(X(i / columns), Y(j / rows), Math.max(2, X((i + 1) / columns) - X(i / columns)), Math.max(2, Y((j + 1) / rows) - Y(j / rows)));
+  }
+
+  /** Put the cursor at a fraction of the picture, tell what is there. */
+  point(u, v, event = null) {
+    const lens = this.lens;
+    lens.cursor = u < 0 || v < 0 || u >= 1 || v >= 1 ? null : { u, v };
+    lens.changed();
+    const lines = lens.cursor ? this.describe(u, v) : null;
+    if (event) showTip(lines, event.clientX, event.clientY);
+    return lines;
+  }
+
+  listen() {
+    const { canvas, lens } = this;
+    const at = (event) => {
+      const place = this.place();
+      return [place.U(event.clientX - place.box.left), place.V(event.clientY - place.box.top), place];
+    };
+    let drag = null;
+    canvas.addEventListener("pointermove", (event) => {
+      const [u, v, place] = at(event);
+      if (!drag) return this.point(u, v, event);
+      const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
+      lens.move(drag.u - dx / place.width / lens.zoom, drag.v - dy / place.height / lens.zoom);
+    });
+    canvas.addEventListener("pointerdown", (event) => {
+      if (lens.zoom > 1) {
+        drag = { x: event.clientX, y: event.clientY, u: lens.x, v: lens.y };
+        canvas.setPointerCapture(event.pointerId);
+        showTip(null);
+      } else this.point(...at(event).slice(0, 2), event);
+    });
+    const release = () => (drag = null);
+    canvas.addEventListener("pointerup", release);
+    canvas.addEventListener("pointercancel", release);
+    canvas.addEventListener("pointerleave", () => {
+      if (!drag) this.point(-1, -1);
+      showTip(null);
+    });
+    canvas.addEventListener("dblclick", (event) => lens.scale(2, ...at(event).slice(0, 2)));
+    // The wheel scrolls the page until a map is chosen by a click or a key: a page that zooms by surprise is a trap.
+    canvas.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && document.activeElement !== canvas) return;
+      event.preventDefault();
+      lens.scale(Math.exp(-event.deltaY / 300), ...at(event).slice(0, 2));
+    }, { passive: false });
+    canvas.addEventListener("keydown", (event) => this.key(event));
+    canvas.addEventListener("blur", () => this.point(-1, -1));
+    lens.viewers.push(() => canvas.classList.toggle("zoomed", lens.zoom > 1));
+  }
+
+  key(event) {
+    const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    const lens = this.lens;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "+" || event.key === "=") lens.scale(1.5, lens.cursor?.u, lens.cursor?.v);
+    else if (event.key === "-") lens.scale(1 / 1.5, lens.cursor?.u, lens.cursor?.v);
+    else if (event.key === "0") lens.move(0, 0, 1);
+    else if (event.key === "Escape") this.point(-1, -1);
+    else if (steps[event.key]) {
+      const [columns, rows] = this.shape();
+      const cursor = lens.cursor ?? { u: lens.x, v: lens.y };
+      const step = (fraction, n, by) => (Math.min(n - 1, Math.max(0, Math.floor(fraction * n) + by)) + 0.5) / n;
+      const by = lens.cursor ? steps[event.key] : [0, 0];
+      const [u, v] = [step(cursor.u, columns, by[0]), step(cursor.v, rows, by[1])];
+      lens.show(u, v);
+      const place = this.place();
+      const lines = this.point(u, v, { clientX: place.box.left + place.X(u), clientY: place.box.top + place.Y(v) });
+      announce(lines.join(", "));
+    } else return;
+    event.preventDefault();
+  }
+}
+
+/** Buttons that zoom a lens. */
+function zoomButtons(lens, what) {
+  const button = (text, label, act) => h("button", { type: "button", "aria-label": `${label} (${what})`, title: label, onclick: act }, text);
+  return h("span", { class: "zoom", role: "group", "aria-label": `Zoom of ${what}` },
+    button("+", "Zoom in", () => lens.scale(1.6)), button("−", "Zoom out", () => lens.scale(1 / 1.6)), button("Reset", "Show all", () => lens.move(0, 0, 1)));
+}
+
+/** The small label at the pointer. */
+function showTip(lines, x = 0, y = 0) {
+  const tip = document.getElementById("tip");
+  tip.hidden = !lines;
+  if (!lines) return;
+  tip.replaceChildren(...lines.map((line) => h("div", {}, line)));
+  const { width, height } = tip.getBoundingClientRect();
+  const beyond = x + 16 + width > document.documentElement.clientWidth;
+  tip.style.left = `${Math.max(4, beyond ? x - width - 12 : x + 16)}px`;
+  tip.style.top = `${Math.max(4, y + 18 + height > window.innerHeight ? y - height - 12 : y + 18)}px`;
+}
+
+/** Text that fits a width, cut at its end. */
+function fitted(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let length = text.length;
+  while (length > 1 && context.measureText(text.slice(0, length) + "…").width > width) length--;
+  return text.slice(0, length) + "…";
+}

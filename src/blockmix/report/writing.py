@@ -1,0 +1,112 @@
+"""Writing: one HTML file from the contents of a report and the parts of the page.
+
+A fitted model comes in; a file that needs no other file and no network goes out. Its security policy admits only the
+script and the style of this package, by their hashes, so that nothing in the data can run or be fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from blockmix.files import replacing
+from blockmix.report.contents import Subject, check_subject, contents, row_names_of
+from blockmix.selection import SelectionTable
+
+_SCRIPTS = (
+    "core.js",
+    "colors.js",
+    "raster.js",
+    "dendrogram.js",
+    "component.js",
+    "checkerboard.js",
+    "tables.js",
+    "main.js",
+)
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    *,
+    table: SelectionTable | None = None,
+    labels: ArrayLike | None = None,
+    row_names: Sequence[object] | None = None,
+    title: str | None = None,
+    command: str | None = None,
+) -> None:
+    """Write a page about a fitted model: one file that opens offline in any browser.
+
+    Parameters
+    ----------
+    model : GaussianBiclustering, FactorBiclustering or BlockDiagonalCovariance
+        Fitted.
+    path : path
+        The file, in a folder that exists; one that is there is replaced as a whole.
+    X : array-like of shape (N, p), optional
+        The rows. Without them the page has no observed correlations and no picture of the data, and says so.
+    table : SelectionTable, optional
+        The comparison that the model was chosen by.
+    labels : array-like of shape (N,), optional
+        Known classes of the rows, to compare with.
+    row_names : sequence of N names, optional
+        By default the index of a pandas frame, or numbers.
+    title : str, optional
+    command : str, optional
+        The line that makes this result again; shown on the page.
+    """
+    check_subject(model)
+    check_is_fitted(model)
+    known = None if labels is None else np.asarray(labels)
+    subject = Subject(model, X, row_names_of(X, row_names), known, table)
+    for name, given in (("labels", subject.labels), ("row_names", subject.row_names)):
+        if given is not None and len(given) != subject.n_rows:
+            raise ValueError(f"{name} has {len(given)} entries for {subject.n_rows} rows: give one per row")
+    heading = title or f"Row clusters and column groups of {model.n_features_in_} columns"
+    page = _page(contents(subject, heading, command))
+    with replacing(path) as stream:
+        stream.write(page.encode("utf-8", "replace"))
+
+
+def _page(document: dict[str, Any]) -> str:
+    """The parts of the page with the document in place."""
+    style, script = _part("style.css"), "\n".join(['"use strict";', *map(_part, _SCRIPTS)])
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "TITLE": escape(document["title"]),
+        "POLICY": policy,
+        "STYLE": style,
+        "DATA": _embedded(document),
+        "SCRIPT": script,
+    }
+    # One split, not repeated replacing: a title that reads like a place to fill stays text.
+    pieces = _part("page.html").split("%%")
+    return "".join(piece if i % 2 == 0 else parts[piece] for i, piece in enumerate(pieces))
+
+
+def _embedded(document: dict[str, Any]) -> str:
+    """JSON that may stand within a script element: no < can close it or open a comment."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _part(name: str) -> str:
+    return files("blockmix.report").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
