@@ -253,8 +253,12 @@ def log_joint(values: FloatArray, parameters: Parameters) -> FloatArray:
     distances = np.zeros((G, m), dtype=values.dtype)
     for stack, W in zip(parameters.layout.stacks, parameters.whiteners, strict=True):
         shape = (*stack.columns.shape, m)
-        block = np.take(values, stack.columns, axis=0, out=_scratch.array(0, shape, values.dtype), mode="clip")
-        block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
+        block = _scratch.array(0, shape, values.dtype)
+        if stack.mask is not None:
+            np.subtract(values, parameters.means[:, :, None], out=block)
+        else:
+            np.take(values, stack.columns, axis=0, out=block, mode="clip")
+            block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
         white = _scratch.array(1, shape, np.result_type(W, block))
         np.multiply(W, block, out=white) if shape[1] == 1 else np.matmul(W, block, out=white)
         if len(stack.spans) == 1:

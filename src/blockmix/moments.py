@@ -90,17 +90,19 @@ class Moments:
 def correlation(S: FloatArray, ridge: float = 0.0) -> FloatArray:
     """Correlation matrix of S + ridge · diag(S); a correlation matrix without a ridge is returned as it is."""
     variances = S.diagonal()
-    if ridge == 0 and (variances == 1).all():
-        return S
-    if not (variances > 0).all():
-        j = int(np.argmin(variances > 0))
-        raise ValueError(f"column {j} has variance {variances[j]:g}: remove columns that do not vary")
-    deviations = np.sqrt(variances)
-    R = S / deviations
-    R /= deviations[:, None]
-    np.clip(R, -1, 1, out=R)
-    R /= R.dtype.type(1 + ridge)
-    np.fill_diagonal(R, 1)
+    R = S
+    if not (variances == 1).all():
+        if not (variances > 0).all():
+            j = int(np.argmin(variances > 0))
+            raise ValueError(f"column {j} has variance {variances[j]:g}: remove columns that do not vary")
+        deviations = np.sqrt(variances)
+        R = S / deviations
+        R /= deviations[:, None]
+        np.clip(R, -1, 1, out=R)
+        np.fill_diagonal(R, 1)
+    if ridge:
+        R = R / R.dtype.type(1 + ridge)
+        np.fill_diagonal(R, 1)
     return R
 
 

@@ -119,14 +119,10 @@ def node_logdets(R: FloatArray, tree: FloatArray, most: float) -> FloatArray:
     Where the larger branch always comes first, the nodes that start at one place are leading blocks of the largest of
     them: its Cholesky factor has the determinants of all. The factors cost O(p³) in all, whatever the tree looks like.
     """
+    if 1 < len(R) <= _SMALL:
+        return _few_logdets(R, tree, most)
     order, span = spans(tree)
     start, stop = span.T
-    if len(R) <= _SMALL:
-        place = np.argsort(order)
-        member = (start[:, None] <= place) & (place < stop[:, None])
-        both = member[:, :, None] & member[:, None, :]
-        factors = cholesky(np.where(both, R, np.eye(len(R))))
-        return np.where(stop - start < most, 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1), 0.0)
     nodes = np.flatnonzero((stop - start > 1) & (stop - start < most))
     top = np.zeros(len(R), dtype=np.intp)
     np.maximum.at(top, start[nodes], stop[nodes])
@@ -137,6 +133,19 @@ def node_logdets(R: FloatArray, tree: FloatArray, most: float) -> FloatArray:
         leading = 2 * np.cumsum(np.log(np.diagonal(factor)))
         own = nodes[start[nodes] == first]
         logdets[own] = leading[stop[own] - first - 1]
+    return logdets
+
+
+def _few_logdets(R: FloatArray, tree: FloatArray, most: float) -> FloatArray:
+    p = len(R)
+    member = np.zeros((2 * p - 1, p), dtype=bool)
+    member[:p] = np.eye(p)
+    for node, (left, right) in enumerate(tree[:, :2].astype(np.intp).tolist(), start=p):
+        np.logical_or(member[left], member[right], out=member[node])
+    both = member[p:, :, None] & member[p:, None, :]
+    diagonals = np.diagonal(cholesky(np.where(both, R, np.eye(p))), axis1=1, axis2=2)
+    logdets = np.zeros(2 * p - 1)
+    logdets[p:] = np.where(tree[:, 3] < most, 2 * np.log(diagonals).sum(axis=1), 0)
     return logdets
 
 
