@@ -23,6 +23,7 @@ from blockmix.em import (
     Statistics,
     assemble,
     centered_scatter,
+    component_means,
     log_joint,
     maximize,
     posterior,
@@ -204,6 +205,30 @@ def test_whole_covariances_are_the_same_as_their_blocks(mixture: tuple[ArrayRows
             found.append((again.logdets, again.precision_traces, new.means, dense(new)))
     for a, b in zip(*found, strict=True):
         assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+@given(mixtures(), st.booleans())
+def test_few_and_many_numbers_have_the_same_moments(mixture: tuple[ArrayRows, Parameters], full: bool) -> None:
+    # Few numbers are worked on in one call for all components, many component by component, without the rows whose
+    # responsibility is nothing.
+    rows, parameters = mixture
+    parameters = replace(
+        parameters, means=parameters.means * np.array([[1.0], [60.0], [-60.0], [120.0]])[: len(parameters.means)]
+    )
+    found = []
+    for limit in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(em, "_FEW", limit)
+            found.append(sweep(rows, parameters, full=full))
+    assert_same(found[0], found[1], rtol=1e-9, atol=1e-7)
+
+
+@given(mixtures(), seeds)
+def test_means_of_given_responsibilities(mixture: tuple[ArrayRows, Parameters], seed: int) -> None:
+    rows, _ = mixture
+    z = np.random.default_rng(seed).dirichlet(np.ones(3), rows.n_rows)
+    share = z * rows.weights[:, None]
+    assert_allclose(component_means(rows, z), (share.T @ rows.X) / share.sum(axis=0)[:, None], rtol=1e-9, atol=1e-9)
 
 
 @given(mixtures())

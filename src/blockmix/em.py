@@ -324,7 +324,7 @@ def _whole_moments(values: FloatArray, means: FloatArray, z: FloatArray) -> tupl
     G, p = means.shape
     if G * values.size <= _FEW:
         root = np.sqrt(z)
-        C = values - means[:, :, None]
+        C: FloatArray = values - means[:, :, None]
         C *= root[:, None, :]
         return (np.matmul(C, C.swapaxes(1, 2)),), np.matmul(C, root[:, :, None])[:, :, 0]
     scatter, excess = np.empty((G, p, p), dtype=values.dtype), np.empty((G, p), dtype=values.dtype)
