@@ -46,13 +46,28 @@ function checkerboard(board) {
       const [top, bottom] = [Math.max(0, place.Y(start / rows)), Math.min(place.height, place.Y(stop / rows))];
       if (bottom - top < 14) continue;
       context.fillStyle = ink("text");
-      context.font = "600 12px system-ui, sans-serif";
+      context.font = `600 12px ${FONT}`;
       context.fillText(report.isMixture ? `Component ${g}` : "All rows", place.margin - 10, (top + bottom) / 2 - (bottom - top > 32 ? 8 : 0));
       context.fillStyle = ink("soft");
-      context.font = "12px system-ui, sans-serif";
+      context.font = `12px ${FONT}`;
       const n = report.summaries[g].rows;
       if (bottom - top > 32) context.fillText(count(n, "row"), place.margin - 10, (top + bottom) / 2 + 9);
     }
+  };
+  const below = (context, { X, height, margin, width }) => {
+    context.fillStyle = ink("text");
+    context.font = `12px ${FONT}`;
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    order.forEach((column, at) => {
+      const x = X((at + 0.5) / p);
+      if (x < margin || x > margin + width) return;
+      context.save();
+      context.translate(x, height + 7);
+      context.rotate(-Math.PI / 4);
+      context.fillText(fitted(context, columnName(column), 112), 0, 0);
+      context.restore();
+    });
   };
   const describe = (u, v) => {
     const [i, j] = [Math.floor(v * rows), Math.floor(u * columns)];
@@ -72,7 +87,7 @@ function checkerboard(board) {
   redraws.add(() => (image = null));
   const raster = new Raster({
     label: `Checkerboard of the standardized data: ${count(board.total, "row")} by component, ${count(p, "column")} by group. Arrow keys read the values, plus and minus zoom.`,
-    lens, gutter: 112, ratio: null, shape: () => [columns, rows], image: () => (image ??= paint()), overlay, margin, describe,
+    lens, gutter: 112, footer: p <= 60 ? 92 : 0, below, ratio: null, shape: () => [columns, rows], image: () => (image ??= paint()), overlay, margin, describe,
   });
   raster.canvas.classList.add("board");
   const choices = report.labels.map((_, g) => h("option", { value: g }, `component ${g}`));

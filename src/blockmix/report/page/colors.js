@@ -8,6 +8,8 @@ const DIVERGING = {
 // Okabe and Ito's colors, a little calmer, and two more; a column alone is gray.
 const GROUP_COLORS = ["#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b"];
 
+const FONT = '-apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", system-ui, sans-serif';
+
 let printing = false;
 
 function theme() {

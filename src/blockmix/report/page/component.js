@@ -30,7 +30,7 @@ class ComponentPanel {
         h("figure", { class: "tree-figure" }, h("figcaption", {}, "Tree of the columns"), this.tree.canvas),
         this.controls(), this.rasters.map(figure)),
       h("div", { class: "under" }, scale(1, "correlation"), zoomButtons(this.lens, view.name),
-        h("p", { class: "hint" }, "Click a map, then wheel or + − 0 to zoom, arrows to walk; drag to move.")),
+        h("p", { class: "hint how" }, "Click a map, then wheel or + − 0 to zoom, arrows to walk; drag to move.")),
       this.list);
   }
 
@@ -46,7 +46,7 @@ class ComponentPanel {
     const change = (event) => this.showCut(Number(event.target.value));
     this.slider = h("input", { type: "range", id: `${id}-slider`, ...bounds, "aria-describedby": `${id}-status`, "aria-controls": `${id}-groups`, oninput: change });
     this.number = h("input", { type: "number", ...bounds, "aria-label": `Number of groups, ${view.name}`, onchange: change });
-    this.back = h("button", { type: "button", onclick: () => this.showFitted(true) }, "Back to the fitted groups");
+    this.back = h("button", { type: "button", onclick: () => (this.showFitted(true), this.slider.focus()) }, "Back to the fitted groups");
     this.status = h("p", { class: "status", id: `${id}-status` });
     return h("div", { class: "controls" },
       h("label", { for: `${id}-slider` }, "Cut the tree into groups"),
@@ -57,14 +57,11 @@ class ComponentPanel {
 
   showFitted(say = false) {
     const { view, fittedK } = this;
-    const families = report.families[Math.min(this.index, report.families.length - 1)];
-    const family = [];
-    view.labels.forEach((label, column) => (family[label] = families[column]));
     const told = view.isCut
       ? `As fitted: ${count(fittedK, "group")}, which is this tree cut at ${fittedK}.`
       : `As fitted: ${count(fittedK, "group")}. The fit weighs the likelihood, and its groups are not a cut of this tree.`;
-    this.show(view.labels, view.isCut ? fittedK : null, fittedK, family, told, say);
-    this.back.disabled = true;
+    this.show(view.labels, view.isCut ? fittedK : null, fittedK, told, say);
+    this.back.classList.add("gone");
   }
 
   showCut(K) {
@@ -75,15 +72,16 @@ class ComponentPanel {
     const largest = Math.max(...groupsOf(labels).map((group) => group.length));
     const changed = moved(view.labels, labels);
     const told = `Tree cut into ${count(K, "group")}; the largest has ${count(largest, "column")}. ${count(changed, "column")} in another group than fitted.`;
-    this.show(labels, K, K, labels.length ? [...Array(K).keys()] : [], told, true);
-    this.back.disabled = false;
+    this.show(labels, K, K, told, true);
+    this.back.classList.remove("gone");
   }
 
   /** Draw the groups of these labels: colors, order, frames, tree and list. */
-  show(labels, K, shownK, numbers, told, say) {
+  show(labels, K, shownK, told, say) {
     const order = this.reduced ? this.view.leaves : arranged(labels, this.view.leaves);
     const sizes = groupsOf(labels).map((group) => group.length);
-    const colorOf = (label) => groupColor(numbers[label], sizes[label] === 1);
+    const numbers = this.numbers(labels, order, sizes);
+    const colorOf = (label) => groupColor(numbers.get(label), sizes[label] === 1);
     if (!this.state || this.state.order.some((column, at) => column !== order[at])) this.images = {};
     this.state = { labels, order, K, colorOf, sizes, runs: runs(labels, order) };
     this.slider.value = this.number.value = shownK;
@@ -95,12 +93,20 @@ class ComponentPanel {
     this.lens.changed();
   }
 
+  /** Numbers that choose the groups' colors: as in the other components, where there is a color for each. */
+  numbers(labels, order, sizes) {
+    const families = report.families[Math.min(this.index, report.families.length - 1)];
+    if (labels === this.view.labels && Math.max(...report.families.flat()) < GROUP_COLORS.length) return new Map(labels.map((label, column) => [label, families[column]]));
+    const shown = [...new Set(order.map((column) => labels[column]))].filter((label) => sizes[label] > 1);
+    return new Map(shown.map((label, at) => [label, at]));
+  }
+
   raster(kind) {
     const { view, p } = this;
     const names = p <= 40 ? ` Columns: ${view.leaves.map(columnName).join(", ")}.` : "";
     return new Raster({
       label: `${kind} correlation of ${count(p, "column")}, ${view.name}. Arrow keys read the values, plus and minus zoom.${names}`,
-      lens: this.lens, gutter: GUTTER, ratio: 1,
+      lens: this.lens, gutter: GUTTER, footer: 0, ratio: 1,
       shape: () => [this.cells, this.cells],
       image: () => (this.images[kind] ??= this.paint(kind)),
       overlay: (context, place) => this.frames(context, place),
@@ -143,7 +149,7 @@ class ComponentPanel {
     const cell = (height * zoom) / p;
     context.textAlign = "right";
     context.textBaseline = "middle";
-    context.font = `${Math.min(12, Math.max(9, cell * 0.8))}px system-ui, sans-serif`;
+    context.font = `${Math.min(12, Math.max(9, cell * 0.8))}px ${FONT}`;
     const write = (text, y) => context.fillText(fitted(context, text, margin - 14), margin - 11, y);
     for (const { label, start, stop } of runs) {
       const [top, bottom] = [Y(start / p), Y(stop / p)];
@@ -193,7 +199,7 @@ function groupList(labels, colorOf) {
   const groups = groupsOf(labels).map((columns, label) => ({ columns, label })).sort((a, b) => b.columns.length - a.columns.length);
   const together = groups.filter(({ columns }) => columns.length > 1);
   const alone = groups.filter(({ columns }) => columns.length === 1);
-  const line = (head, columns, color) => h("li", {}, dot(color), h("b", {}, head), " ", names(columns.map(columnName), 40));
+  const line = (head, columns, color) => h("li", {}, dot(color), h("b", {}, head), " ", names(columns.map(columnName), labels.length > 60 ? 9 : 40));
   return h("ul", { "aria-label": "Groups" },
     together.map(({ columns, label }) => line(`Group ${label} · ${columns.length}`, columns, colorOf(label))),
     alone.length ? line(`Alone · ${alone.length}`, alone.map(({ columns }) => columns[0]), ink("faint")) : null);

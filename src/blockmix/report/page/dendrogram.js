@@ -36,14 +36,14 @@ class Dendrogram {
   }
 
   axis(context, margin, Y) {
-    context.font = "11px system-ui, sans-serif";
+    context.font = `11px ${FONT}`;
     context.fillStyle = ink("soft");
     context.textAlign = "right";
     context.textBaseline = "middle";
     const step = [0.1, 0.2, 0.25, 0.5, 1, 2, 5].find((value) => this.top / value <= 5) ?? this.top;
     for (let value = 0; value <= this.top; value += step) context.fillText(String(+value.toFixed(2)), margin - 10, Math.max(8, Y(value) - (value ? 0 : 4)));
     context.save();
-    context.translate(10, (Y(0) + Y(this.top)) / 2);
+    context.translate(margin - 46, (Y(0) + Y(this.top)) / 2);
     context.rotate(-Math.PI / 2);
     context.textAlign = "center";
     context.fillText("distance", 0, 0);

@@ -34,7 +34,8 @@ class Raster {
   /**
    * options: label (what a screen reader hears), lens, shape() → [columns, rows] of cells, image() → canvas of pixels,
    * overlay(context, place) and margin(context, place) draw on and beside it, describe(u, v) → lines of text,
-   * ratio: height by width, or null for the height of the style sheet.
+   * ratio: height by width, or null for the height of the style sheet; footer: room below, which below(context, place)
+   * fills.
    */
   constructor(options) {
     Object.assign(this, options);
@@ -50,7 +51,7 @@ class Raster {
     const box = this.canvas.getBoundingClientRect();
     const margin = Math.round(Math.min(this.gutter, box.width * 0.3));
     const width = Math.max(1, box.width - margin);
-    const height = this.ratio === null ? box.height : width * this.ratio;
+    const height = this.ratio === null ? Math.max(1, box.height - this.footer) : width * this.ratio;
     const { x, y, zoom } = this.lens;
     return {
       box, margin, width, height, zoom,
@@ -67,11 +68,11 @@ class Raster {
     const { margin, width, height, X, Y } = place;
     const sharp = printing ? 2 : window.devicePixelRatio || 1;
     if (this.ratio !== null) this.canvas.style.height = `${height}px`;
-    const size = [Math.round((margin + width) * sharp), Math.round(height * sharp)];
+    const size = [Math.round((margin + width) * sharp), Math.round((height + this.footer) * sharp)];
     if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) [this.canvas.width, this.canvas.height] = size;
     const context = this.canvas.getContext("2d");
     context.setTransform(sharp, 0, 0, sharp, 0, 0);
-    context.clearRect(0, 0, margin + width, height);
+    context.clearRect(0, 0, margin + width, height + this.footer);
     context.save();
     context.beginPath();
     context.rect(margin, 0, width, height);
@@ -89,6 +90,7 @@ class Raster {
     context.clip();
     this.margin(context, place);
     context.restore();
+    if (this.footer) this.below(context, place);
   }
 
   crosshair(context, { X, Y, margin, width, height }) {
@@ -109,7 +111,9 @@ class Raster {
   /** Put the cursor at a fraction of the picture, tell what is there. */
   point(u, v, event = null) {
     const lens = this.lens;
-    lens.cursor = u < 0 || v < 0 || u >= 1 || v >= 1 ? null : { u, v };
+    const { x, y, zoom } = lens;
+    const seen = u >= x && v >= y && u < x + 1 / zoom && v < y + 1 / zoom;
+    lens.cursor = seen ? { u, v } : null;
     lens.changed();
     const lines = lens.cursor ? this.describe(u, v) : null;
     if (event) showTip(lines, event.clientX, event.clientY);

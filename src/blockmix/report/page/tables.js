@@ -49,8 +49,8 @@ function chart(label, series, xName, yName) {
   const round = (value) => thousands(Math.round(value)).replace("-", "−");
   return h("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": label, class: "chart" },
     [high, low].map((y) => [h("line", { x1: 60, x2: 390, y1: Y(y), y2: Y(y), class: "rule" }), h("text", { x: 54, y: Y(y) + 4, "text-anchor": "end" }, round(y))]),
-    [...new Set([left, right])].map((x) => h("text", { x: X(x), y: 150, "text-anchor": "middle" }, String(x))),
-    h("text", { x: 224, y: 168, "text-anchor": "middle" }, xName), h("text", { x: 60, y: 150, "text-anchor": "end", class: "unit" }, yName),
+    (right - left < 12 ? [...new Set(xs)] : [left, right]).map((x) => h("text", { x: X(x), y: 150, "text-anchor": "middle" }, String(x))),
+    h("text", { x: 224, y: 168, "text-anchor": "middle" }, xName), h("text", { x: 54, y: 76, "text-anchor": "end" }, yName),
     series.map(({ points, marks }, i) => h("g", { class: `series-${i % 6}` }, h("path", { d: points.map(([x, y], k) => `${k ? "L" : "M"}${X(x)} ${Y(y)}`).join("") }),
       points.length <= 60 && marks ? points.map(([x, y, best]) => h("circle", { cx: X(x), cy: Y(y), r: best ? 5 : 3, class: best ? "best" : null })) : null)));
 }
@@ -72,8 +72,8 @@ function selection() {
   const number = (value) => (value === null ? "–" : value.toFixed(1));
   const lines = given.rows.map((line) => row([line.best ? `${line.components} (best)` : String(line.components), line.asked, line.groups.join(", ") || "–", line.parameters ?? "–", number(line.bic), number(line.icl), line.outcome], line.best ? { class: "best" } : {}));
   return h("div", { class: "wide" }, h("h3", {}, "Candidates compared"),
-    series.length ? chart(`${name} by number of components`, series, "components", name) : null,
-    table("Candidates and their criteria", ["Components", "Groups asked", "Groups found", "Parameters", "BIC", "ICL", "Outcome"], lines));
+    h("div", { class: "candidates" }, series.length ? chart(`${name} by number of components`, series, "components", name) : null,
+      table("Candidates and their criteria", ["Components", "Groups asked", "Groups found", "Parameters", "BIC", "ICL", "Outcome"], lines)));
 }
 
 /** A table with a search field; make(query) → rows, of which a long list is shown in parts. */
@@ -107,13 +107,13 @@ function biclusters() {
     const inRows = members.map((rows) => (query ? rows.filter((i) => rowName(i).toLowerCase().includes(query)) : []).length > 0);
     const hits = found.filter(({ g, k, columns }) => !query || inRows[g] || columns.some((column) => columnName(column).toLowerCase().includes(query)) || `component ${g} group ${k}`.includes(query));
     return hits.map((item) => () => row([h("span", {}, dot(groupColor(report.families[item.g][item.columns[0]], item.columns.length === 1)), `${item.g} · ${item.k}`),
-      item.columns.length, report.summaries[item.g].rows ?? "–", strength(item) === null ? "–" : strength(item).toFixed(2),
-      names(item.columns.map(columnName), 14, query), members[item.g].length ? names(members[item.g].map(rowName), 8, query) : "–"]));
+      names(item.columns.map(columnName), 14, query), item.columns.length, report.summaries[item.g].rows ?? "–",
+      strength(item) === null ? "–" : strength(item).toFixed(2), members[item.g].length ? names(members[item.g].map(rowName), 8, query) : "–"]));
   };
   const listed = report.rowLabels ? "" : " The rows are too many to list here; rows.csv or row_labels_ has them.";
   section("biclusters", "Biclusters",
     h("p", {}, `A bicluster is the rows of a component and the columns of one of its groups. Search by column, row, or “component 1”.${listed}`),
-    searchable("bicluster-table", "bicluster", ["Component · group", "Columns", "Rows", "Mean |r|", "Which columns", "Which rows"], make));
+    searchable("bicluster-table", "bicluster", ["Component · group", "Columns", "How many", "Rows", "Mean |r|", "Which rows"], make));
 }
 
 function moves() {
