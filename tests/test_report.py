@@ -25,7 +25,8 @@ from blockmix import (
 )
 from blockmix.grouping.hierarchical import cut
 from blockmix.report import write_report
-from blockmix.report.pixels import averaged, bins, encoded, row_bins, two_triangles
+from blockmix.report.pixels import encoded, two_triangles
+from blockmix.views import averaged, bins, row_bins
 
 HOSTILE = [
     "<script>alert(1)</script>",

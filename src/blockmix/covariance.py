@@ -19,13 +19,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.blocks import BlockCovariance
 from blockmix.columns import column_names, describe, grouped_names, refuse_constant
+from blockmix.figures import CovarianceFigures
 from blockmix.grouping.n_groups import as_grouping, as_rule, find_groups
 from blockmix.grouping.proposal import Grouping, GroupingWarning, Rule
 from blockmix.moments import Moments
 from blockmix.storage import Storable
 
 
-class BlockDiagonalCovariance(Storable, EmpiricalCovariance):
+class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
     """Gaussian covariance Σ = Σ_k D_k S D_k with learned column groups D.
 
     Parameters

@@ -18,11 +18,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.columns import column_names, describe
+from blockmix.figures import MixtureFigures
 from blockmix.partition import Partition
 from blockmix.storage import Storable
 
 
-class Mixture(Storable, BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
+class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
     """A fitted mixture with column groups in each component.
 
     A bicluster is a pair (component, group): the rows of the component and the columns of the group.

@@ -11,13 +11,13 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from blockmix._types import FloatArray
 from blockmix.annealing import critical_eigenvalues
@@ -26,10 +26,14 @@ from blockmix.columns import column_names, refuse_constant
 from blockmix.convergence import Outcome
 from blockmix.em import posterior
 from blockmix.mixture import Mixture
+from blockmix.plotting import likelihood_trace
 from blockmix.race import Progress, Runner, race
 from blockmix.rows import ArrayRows, one_blas_thread
 from blockmix.starts import STARTS, distinct, start
 from blockmix.starts import portfolio as portfolio_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class RacedMixture(Mixture):
@@ -163,6 +167,11 @@ class RacedMixture(Mixture):
         ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
         self.outcome_ = ended.value
         return [ConvergenceWarning(message) for message in messages + degenerate]
+
+    def plot_trace(self, *, ax: Axes | None = None) -> Axes:
+        """The objective at each iteration of the winning start."""
+        check_is_fitted(self)
+        return likelihood_trace(self.log_likelihood_trace_, ax=ax)
 
     def _teller(
         self, callback: Callable[[Progress], object] | None, shift: float

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from blockmix.biclustering import GaussianBiclustering
 from blockmix.mixture import Mixture
+from blockmix.plotting import selection_curve
 from blockmix.trials import SelectionRow, SelectionWarning, Study, Tried, run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CRITERIA = ("bic", "icl", "aic")
 
@@ -78,6 +82,12 @@ class SelectionTable:
         table = SelectionTable((*self.rows, *rows), self.criterion, study)
         _warn(table, notes)
         return table
+
+    def plot(self, *, criterion: str | None = None, ax: Axes | None = None) -> Axes:
+        """The criterion over the numbers of components and of column groups, the best marked."""
+        if criterion is not None and criterion not in CRITERIA:
+            raise ValueError(f"criterion={criterion!r} must be one of {', '.join(CRITERIA)}")
+        return selection_curve(self, criterion=criterion, ax=ax)
 
     def to_frame(self) -> Any:
         """The table as a pandas data frame, one row per pair; `best` marks the best."""

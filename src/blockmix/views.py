@@ -135,3 +135,30 @@ def row_order(Z: FloatArray, labels: IntArray) -> IntArray:
             direction /= max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
         orders.append(rows[np.argsort(centered @ direction, kind="stable")])
     return np.concatenate(orders)
+
+
+def bins(n: int, most: int) -> IntArray:
+    """Where each of at most `most` even bins of n items begins, and n itself at the end."""
+    count = min(n, most)
+    return np.arange(count + 1) * n // count
+
+
+def averaged(values: FloatArray, starts: IntArray, axis: int) -> FloatArray:
+    """Means over the bins along an axis."""
+    if len(starts) - 1 == values.shape[axis]:
+        return values
+    shape = [1, 1]
+    shape[axis] = -1
+    sums = np.add.reduceat(values, starts[:-1], axis=axis, dtype=float)
+    return np.asarray(sums / np.diff(starts).reshape(shape))
+
+
+def row_bins(sizes: IntArray, most: int) -> IntArray:
+    """Bins of rows that stand cluster by cluster, about `most` in all: no bin holds rows of two clusters."""
+    starts, first = [0], 0
+    total = int(sizes.sum())
+    for size in sizes[sizes > 0].tolist():
+        share = max(1, most * size // total)
+        starts += (first + bins(size, share)[1:]).tolist()
+        first += size
+    return np.array(starts)

@@ -21,10 +21,19 @@ from blockmix.columns import column_names
 from blockmix.covariance import BlockDiagonalCovariance
 from blockmix.metrics import adjusted_rand, matched_accuracy
 from blockmix.mixture import Mixture
-from blockmix.report.pixels import averaged, bins, encoded, row_bins, two_triangles
+from blockmix.report.pixels import encoded, two_triangles
 from blockmix.selection import CRITERIA, SelectionTable
 from blockmix.storage import installed_version
-from blockmix.views import ComponentView, aligned_labels, component_view, row_order, standardized
+from blockmix.views import (
+    ComponentView,
+    aligned_labels,
+    averaged,
+    bins,
+    component_view,
+    row_bins,
+    row_order,
+    standardized,
+)
 
 _MOST_PIXELS = 3_200_000  # of all correlation pictures together: 4.3 MB as base64
 _MOST_SIDE = 800  # of one of them: a map is seldom wider on a screen

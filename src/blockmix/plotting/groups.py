@@ -1,0 +1,72 @@
+"""Column groups of several components side by side: which columns stay together, and which move.
+
+Labels of the columns in each component come in; one line of colors per component goes out, in one numbering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from blockmix._types import IntArray
+from blockmix.plotting.axes import MOST_NAMES, axes_or_new, group_color, name_columns
+from blockmix.views import aligned_labels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def group_comparison(
+    column_labels: IntArray,
+    *,
+    names: Sequence[str] | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Groups of the columns in each component; groups that share most columns have one letter and color.
+
+    A column alone is gray. The line "moves" marks the columns whose letter is not the same in all components.
+
+    Parameters
+    ----------
+    column_labels : array of shape (G, p)
+        Group of each column in each component.
+    names : sequence of str, optional
+        Column names; shown, with the letters, where there are at most 60 of them.
+    title : str
+    ax : Axes, optional
+    """
+    from matplotlib.colors import to_rgb
+
+    families = aligned_labels(column_labels)
+    G, p = families.shape
+    ax = axes_or_new(ax, max(5.0, min(12.0, 1.5 + 0.3 * p)), 1.6 + 0.4 * G)
+    order = np.lexsort(families[::-1])
+    shown = families[:, order]
+    moves = (shown != shown[0]).any(axis=0)
+    sizes = [np.bincount(row) for row in families]
+    colors = [[group_color(int(k), int(sizes[g][k])) for k in row] for g, row in enumerate(shown)]
+    pixels = np.array([[to_rgb(color) for color in line] for line in colors])
+    ax.imshow(pixels, aspect="auto", interpolation="nearest", extent=(-0.5, p - 0.5, G - 0.5, -0.5))
+    strip = (-0.5, p - 0.5, G - 0.1, G - 0.42)
+    ax.imshow(moves[None], cmap="binary", vmin=0, vmax=1, aspect="auto", interpolation="nearest", extent=strip)
+    ax.set_ylim(G - 0.1, -0.5)
+    ax.hlines(np.arange(G) + 0.5, -0.5, p - 0.5, color="white", linewidth=2)
+    if p <= MOST_NAMES:
+        for g, j in np.ndindex(G, p):
+            color = "black" if sizes[g][shown[g, j]] == 1 else "white"
+            ax.text(j, g, _letter(int(shown[g, j])), ha="center", va="center", color=color, fontsize=8, weight="bold")
+    ax.set_yticks(
+        [*range(G), G - 0.26], [*(f"component {g}" for g in range(G)), f"moves ({int(moves.sum())})"], fontsize=8
+    )
+    ax.tick_params(length=0)
+    name_columns(ax, None if names is None else [names[j] for j in order], p, both=False)
+    ax.set_title(title)
+    return ax
+
+
+def _letter(number: int) -> str:
+    """The name of a family of groups: A to Z, then AA, AB and so on."""
+    return ("" if number < 26 else _letter(number // 26 - 1)) + chr(ord("A") + number % 26)

@@ -1,0 +1,200 @@
+"""Heat maps: correlations in group order, the data as a checkerboard, importances of term groups.
+
+Matrices and partitions come in; images with a frame around each group go out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blockmix._types import FloatArray, IntArray
+from blockmix.partition import Partition
+from blockmix.plotting.axes import MOST_PIXELS, SIGNED, axes_or_new, borders, name_columns, sharp
+from blockmix.views import averaged, bins, row_bins, row_order, standardized
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def correlation_heatmap(
+    R: FloatArray,
+    partition: Partition,
+    *,
+    names: Sequence[str] | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Correlation matrix with its columns in group order and a frame around each group.
+
+    Parameters
+    ----------
+    R : array of shape (p, p)
+        Correlations. More than 1000 columns are averaged in neighbors.
+    partition : Partition
+        The column groups.
+    names : sequence of str, optional
+        Column names; shown where there are at most 60 of them.
+    title : str
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+    """
+    ax = axes_or_new(ax, 6, 5.5)
+    image = _correlations(ax, R, partition, names, title)
+    ax.figure.colorbar(image, ax=ax, label="correlation", shrink=0.8)
+    return ax
+
+
+def correlation_pair(
+    observed: FloatArray,
+    estimated: FloatArray,
+    partition: Partition,
+    *,
+    names: Sequence[str] | None = None,
+    title: str = "",
+    ax: Sequence[Axes] | None = None,
+) -> NDArray[Any]:
+    """Observed beside estimated correlation, both in group order with frames, under one scale.
+
+    Parameters
+    ----------
+    observed, estimated : arrays of shape (p, p)
+    partition : Partition
+    names : sequence of str, optional
+        Column names; shown where there are at most 60 of them.
+    title : str
+        Stands before "observed" and "estimated".
+    ax : two Axes, optional
+
+    Returns
+    -------
+    array of two Axes
+    """
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(1, 2, figsize=(11.5, 5.5), layout="constrained")[1]
+    left, right = ax
+    before = f"{title}: " if title else ""
+    _correlations(left, observed, partition, names, f"{before}observed")
+    image = _correlations(right, estimated, partition, names, f"{before}estimated")
+    right.figure.colorbar(image, ax=[left, right], label="correlation", shrink=0.8)
+    pair = np.empty(2, dtype=object)
+    pair[:] = [left, right]
+    return pair
+
+
+def _correlations(ax: Axes, R: FloatArray, partition: Partition, names: Sequence[str] | None, title: str) -> Any:
+    from matplotlib.patches import Rectangle
+
+    p, order = partition.n_columns, partition.order
+    starts = bins(p, MOST_PIXELS)
+    shown = averaged(averaged(R[np.ix_(order, order)], starts, 0), starts, 1)
+    image = ax.imshow(sharp(shown), cmap=SIGNED, vmin=-1, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
+    for start, size in zip(borders(partition.sizes), partition.sizes, strict=False):
+        # A frame around each of many columns alone would hide the picture.
+        if size > 1 or p <= 100:
+            corner = (start - 0.5, start - 0.5)
+            ax.add_patch(
+                Rectangle(corner, size, size, fill=False, edgecolor="black", linewidth=1.2 if p <= 300 else 0.7)
+            )
+    name_columns(ax, None if names is None else [names[j] for j in order], p, both=True)
+    ax.set_title(title)
+    return image
+
+
+def checkerboard(
+    X: FloatArray,
+    row_labels: IntArray,
+    partition: Partition,
+    *,
+    names: Sequence[str] | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """The data as a checkerboard: rows cluster by cluster, columns group by group, columns standardized.
+
+    Within a cluster rows stand along its leading direction. More rows or columns than can be seen are averaged, never
+    over the border of a cluster.
+
+    Parameters
+    ----------
+    X : array of shape (N, p)
+    row_labels : array of shape (N,)
+        Cluster of each row.
+    partition : Partition
+        Column groups, such as those of one component.
+    names : sequence of str, optional
+        Column names; shown where there are at most 60 of them.
+    title : str
+    ax : Axes, optional
+    """
+    ax = axes_or_new(ax, 8, 6)
+    p, order = partition.n_columns, partition.order
+    Z = standardized(np.asarray(X, dtype=float))
+    clusters, places = np.unique(row_labels, return_inverse=True)
+    sizes = np.bincount(places)
+    starts, column_starts = row_bins(sizes, MOST_PIXELS), bins(p, MOST_PIXELS)
+    shown = averaged(averaged(Z[np.ix_(row_order(Z, places), order)], starts, 0), column_starts, 1)
+    limit = float(np.clip(np.quantile(np.abs(shown), 0.99), 0.5, 4))
+    # Lines of pixels are even, so clusters take the share of the height that they have of the lines.
+    edges = np.searchsorted(starts, borders(sizes))
+    extent = (-0.5, p - 0.5, edges[-1] - 0.5, -0.5)
+    image = ax.imshow(sharp(shown), cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
+    ax.hlines(edges[1:-1] - 0.5, -0.5, p - 0.5, color="black", linewidth=1.5)
+    if partition.n_groups <= p // 2 or p <= 100:
+        ax.vlines(borders(partition.sizes)[1:-1] - 0.5, -0.5, edges[-1] - 0.5, color="black", linewidth=0.7)
+    labels = [f"{name}\n{size} rows" for name, size in zip(clusters, sizes, strict=True)]
+    ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, labels, fontsize=8)
+    ax.tick_params(axis="y", length=0)
+    name_columns(ax, None if names is None else [names[j] for j in order], p, both=False)
+    ax.set_title(title)
+    ax.figure.colorbar(image, ax=ax, label="standard deviations from the column's mean", shrink=0.8, extend="both")
+    return ax
+
+
+def importance_heatmap(
+    importance: FloatArray,
+    groups: Sequence[str],
+    topics: Sequence[str],
+    *,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Importance of term groups for topics in percent of the average, one row per group and one column per topic.
+
+    Colours are even on a logarithmic scale around 100 %, from a quarter to four times the average; the numbers are
+    written into the cells.
+
+    Parameters
+    ----------
+    importance : array of shape (G, K)
+        Percent; NaN for a topic without documents.
+    groups : sequence of K str
+        Labels of the term groups.
+    topics : sequence of G str
+        Labels of the topics.
+    title : str
+    ax : Axes, optional
+        Where to draw; a new figure that is large enough for the labels by default.
+    """
+    G, K = importance.shape
+    width = 1.8 + 0.075 * max(len(label) for label in groups) + 0.95 * G
+    ax = axes_or_new(ax, width, 1.9 + 0.27 * K)
+    with np.errstate(divide="ignore"):
+        level = np.clip(np.log2(importance.T / 100), -2, 2)
+    image = ax.imshow(level, cmap=SIGNED, vmin=-2, vmax=2, aspect="auto", interpolation="nearest")
+    for k, g in np.argwhere(np.isfinite(importance.T)):
+        colour = "white" if abs(level[k, g]) > 1.3 else "black"
+        ax.text(g, k, f"{importance[g, k]:.0f}", ha="center", va="center", fontsize=8, color=colour)
+    ax.set_yticks(range(K), groups, fontsize=8)
+    ax.set_xticks(range(G), topics, fontsize=8)
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
+    ax.set_title(title, fontsize=10)
+    bar = ax.figure.colorbar(image, ax=ax, label="importance, % of the average over all documents", shrink=0.7)
+    bar.set_ticks([-2, -1, 0, 1, 2], labels=["≤ 25", "50", "100", "200", "≥ 400"])
+    return ax
