@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from blockmix.blocks import BlockCovariance
 from blockmix.grouping.hierarchical import HierarchicalGrouping, cut, spans
 from blockmix.moments import Moments, correlation
 from blockmix.partition import Partition
+
+_CHUNK = 65_536  # rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,10 @@ def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> Fl
     if weights is not None:
         counted = weights > 1e-9  # the rows of other components would only cost time
         X, weights = X[counted], weights[counted]
-    S = Moments.of(X, weights).scatter.astype(float)
+    # In parts: the rows less their mean are a second copy of them.
+    parts = [slice(start, start + _CHUNK) for start in range(0, max(len(X), 1), _CHUNK)]
+    moments = (Moments.of(X[part].astype(float), None if weights is None else weights[part]) for part in parts)
+    S = reduce(Moments.merge, moments).scatter
     varies = S.diagonal() > 0
     S = np.where(varies[:, None] & varies, S, 0.0)
     np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))

@@ -53,7 +53,7 @@ class Subject:
         The rows as they were given.
     row_names : list of str or None
         None for rows without names of their own.
-    labels : array of shape (N,) or None
+    labels : array of N str or None
         Known classes.
     table : SelectionTable or None
     """
@@ -217,7 +217,8 @@ def _facts(subject: Subject) -> list[dict[str, str]]:
     if subject.is_mixture:
         add("Components", str(len(model.weights_)), "row clusters")
     numbers = [int(row.max()) + 1 for row in subject.column_labels]
-    add("Column groups", " · ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else ""), "in each component")
+    note = "in each component" if subject.is_mixture else ""
+    add("Column groups", " · ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else ""), note)
     if subject.X is not None:
         criteria = model._criteria(subject.data, None) if subject.is_mixture else {}
         for name in (n for n in ("bic", "icl") if n in criteria):
@@ -259,7 +260,7 @@ def _classes(subject: Subject) -> dict[str, Any] | None:
     labels = subject.row_labels
     if subject.labels is None or labels is None:
         return None
-    names, places = np.unique(np.array([str(name) for name in subject.labels]), return_inverse=True)
+    names, places = np.unique(subject.labels, return_inverse=True)
     counts = np.zeros((len(subject.column_labels), len(names)), dtype=int)
     np.add.at(counts, (labels, places), 1)
     return {

@@ -68,12 +68,13 @@ def write_report(
     """
     check_subject(model)
     check_is_fitted(model)
-    known = None if labels is None else np.asarray(labels)
+    known = None if labels is None else np.array([str(label) for label in np.asarray(labels)])
     subject = Subject(model, X, row_names_of(X, row_names), known, table)
     for name, given in (("labels", subject.labels), ("row_names", subject.row_names)):
         if given is not None and len(given) != subject.n_rows:
             raise ValueError(f"{name} has {len(given)} entries for {subject.n_rows} rows: give one per row")
-    heading = title or f"Row clusters and column groups of {model.n_features_in_} columns"
+    found = "Row clusters and column groups" if subject.is_mixture else "Column groups"
+    heading = title or f"{found} of {model.n_features_in_} columns"
     page = _page(contents(subject, heading, command))
     with replacing(path) as stream:
         stream.write(page.encode("utf-8", "replace"))

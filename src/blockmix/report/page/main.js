@@ -8,7 +8,7 @@ function page() {
   overview();
   if (!report.hasRows) {
     document.getElementById("main").append(h("p", { class: "note", id: "without-rows" },
-      "This page was made without the data, so it has no picture of them and no observed correlations. Give the data to have them: write_report(model, path, X), or blockmix report MODEL --data FILE."));
+      "This page was made without the data, so it has no picture of them and no observed correlations. Give the data to have them: write_report(model, path, X), or blockmix report MODEL FILE."));
   }
   if (report.checkerboard) checkerboard(report.checkerboard);
   section("components", report.isMixture ? "Correlations" : "Correlation",

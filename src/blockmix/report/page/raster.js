@@ -67,7 +67,6 @@ class Raster {
     if (place.box.width < 2) return;
     const { margin, width, height, X, Y } = place;
     const sharp = printing ? 2 : window.devicePixelRatio || 1;
-    if (this.ratio !== null) this.canvas.style.height = `${height}px`;
     const size = [Math.round((margin + width) * sharp), Math.round((height + this.footer) * sharp)];
     if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) [this.canvas.width, this.canvas.height] = size;
     const context = this.canvas.getContext("2d");

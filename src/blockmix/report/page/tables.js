@@ -35,7 +35,7 @@ function classes() {
   if (!known) return null;
   const lines = known.counts.map((counts, g) => row([`Component ${g}`, ...counts]));
   return h("div", {}, h("h3", {}, "Known classes"),
-    h("p", {}, `Adjusted Rand index ${known.ari.toFixed(2)}; ${(100 * known.accuracy).toFixed(1)} % of the rows in the component that matches their class. The classes were not shown to the fit.`),
+    h("p", {}, `Adjusted Rand index ${known.ari.toFixed(2)}; ${(100 * known.accuracy).toFixed(1)} % of the rows in the component that matches their class.`),
     table("Rows by component and known class", ["", ...known.names], lines));
 }
 
@@ -106,14 +106,16 @@ function biclusters() {
   const make = (query) => {
     const inRows = members.map((rows) => (query ? rows.filter((i) => rowName(i).toLowerCase().includes(query)) : []).length > 0);
     const hits = found.filter(({ g, k, columns }) => !query || inRows[g] || columns.some((column) => columnName(column).toLowerCase().includes(query)) || `component ${g} group ${k}`.includes(query));
-    return hits.map((item) => () => row([h("span", {}, dot(groupColor(report.families[item.g][item.columns[0]], item.columns.length === 1)), `${item.g} · ${item.k}`),
+    return hits.map((item) => () => row([h("span", {}, dot(groupColor(report.families[item.g][item.columns[0]], item.columns.length === 1)), report.isMixture ? `${item.g} · ${item.k}` : String(item.k)),
       names(item.columns.map(columnName), 14, query), item.columns.length, report.summaries[item.g].rows ?? "–",
       strength(item) === null ? "–" : strength(item).toFixed(2), members[item.g].length ? names(members[item.g].map(rowName), 8, query) : "–"]));
   };
-  const listed = report.rowLabels ? "" : " The rows are too many to list here; rows.csv or row_labels_ has them.";
-  section("biclusters", "Biclusters",
-    h("p", {}, `A bicluster is the rows of a component and the columns of one of its groups. Search by column, row, or “component 1”.${listed}`),
-    searchable("bicluster-table", "bicluster", ["Component · group", "Columns", "How many", "Rows", "Mean |r|", "Which rows"], make));
+  const listed = report.rowLabels || !report.isMixture ? "" : " The rows are too many to list here; rows.csv or row_labels_ has them.";
+  const [heading, what, head, told] = report.isMixture
+    ? ["Biclusters", "bicluster", "Component · group", "A bicluster is the rows of a component and the columns of one of its groups. Search by column, row, or “component 1”."]
+    : ["Groups", "group", "Group", "The column groups. Search by column."];
+  section("biclusters", heading, h("p", {}, told + listed),
+    searchable("bicluster-table", what, [head, "Columns", "How many", "Rows", "Mean |r|", "Which rows"], make));
 }
 
 function moves() {
