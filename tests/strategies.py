@@ -16,6 +16,12 @@ Matrix = NDArray[np.float64]
 
 seeds = st.integers(0, 2**32 - 1)
 
+# test_sources.py fits every format of scipy.sparse instead.
+SPARSE_CHECKS = {
+    f"check_estimator_sparse_{kind}": "takes whoever has predict_proba and fits sparse rows for a classifier"
+    for kind in ("array", "matrix")
+}
+
 
 @st.composite
 def partitions(draw: st.DrawFn, p: int) -> Partition:

@@ -37,6 +37,7 @@ LAYERS: list[set[str]] = [
     {
         "columns",
         "files",
+        "inputs",
         "packing",
         "storage",
         "views",

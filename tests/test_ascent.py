@@ -306,7 +306,7 @@ def test_a_dying_component_lowers_no_trace_and_leaves_no_nan(
 
 def test_a_lost_component_is_seeded_at_the_row_explained_worst(monkeypatch: pytest.MonkeyPatch) -> None:
     # In chunks of 64 rows. Red if the row is counted from the start of its chunk.
-    monkeypatch.setattr("blockmix.rows._CHUNK_NUMBERS", 1)
+    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)
     X = two_clusters(apart=6.0)[0].X.copy()
     X[117] += 40  # one row far from both clusters
     rows = ArrayRows.standardized(X)

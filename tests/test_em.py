@@ -14,7 +14,6 @@ from scipy.special import logsumexp
 from strategies import Matrix, block_rows, covariance, partitions, seeds
 
 from blockmix import em
-from blockmix import rows as rows_module
 from blockmix.blocks import BlockCovariance
 from blockmix.em import (
     Layout,
@@ -32,6 +31,7 @@ from blockmix.em import (
 )
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
+from blockmix.rows import chunks as chunks_module
 
 
 @st.composite
@@ -124,9 +124,9 @@ def test_a_sweep_in_chunks_is_a_sweep_of_the_whole(
 ) -> None:
     rows, parameters = mixture
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows_module, "_CHUNK_NUMBERS", numbers)
+        patch.setattr(chunks_module, "_CHUNK_NUMBERS", numbers)
         found = sweep(replace(rows, n_threads=n_threads), parameters, full)
-        patch.setattr(rows_module, "_CHUNK_NUMBERS", 10**9)
+        patch.setattr(chunks_module, "_CHUNK_NUMBERS", 10**9)
         assert_same(found, sweep(rows, parameters, full))
 
 

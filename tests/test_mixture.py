@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 from strategies import Matrix, seeds
 
-from blockmix.mixture import Mixture
+from blockmix.mixture import Mixture, Scorer
 
 WEIGHTS = np.array([0.2, 0.5, 0.3])
 MEANS = np.array([[0.0, 0.0, 0.0, 0.0], [4.0, 0.0, 1.0, 0.0], [0.0, 4.0, 0.0, -1.0]])
@@ -36,11 +36,11 @@ class Known(Mixture):
         self.weights_, self.means_ = WEIGHTS, MEANS
         self.column_labels_ = COLUMN_LABELS
         self.n_parameters_ = 24
-        self.row_labels_ = self._log_joint(rows).argmax(axis=1) if only is None else np.full(len(rows), only)
+        self.row_labels_ = self._scorer()(rows.T).argmax(axis=0) if only is None else np.full(len(rows), only)
         return self
 
-    def _log_joint(self, X: Matrix) -> Matrix:
-        return oracles.log_joint(X, WEIGHTS, MEANS, COVARIANCES)
+    def _scorer(self) -> Scorer:
+        return lambda values: oracles.log_joint(values.T, WEIGHTS, MEANS, COVARIANCES).T
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> Matrix:
         return rng.multivariate_normal(MEANS[g], COVARIANCES[g], n)

@@ -14,15 +14,15 @@ from numpy.testing import assert_allclose
 from strategies import Matrix, rescaled, seeds
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from blockmix import rows as rows_module
 from blockmix.rows import ArrayRows, Chunk, one_blas_thread
+from blockmix.rows import chunks as chunks_module
 
 
 @contextmanager
 def chunks_of(numbers: int) -> Iterator[None]:
     """Chunks of about this many numbers; never of fewer than 64 rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows_module, "_CHUNK_NUMBERS", numbers)
+        patch.setattr(chunks_module, "_CHUNK_NUMBERS", numbers)
         yield
 
 

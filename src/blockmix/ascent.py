@@ -33,7 +33,7 @@ from blockmix.grouping.proposal import Grouping
 from blockmix.objective import price
 from blockmix.partition import Partition
 from blockmix.pooled import sweep
-from blockmix.rows import ArrayRows, Chunk
+from blockmix.rows import Chunk, Rows
 
 # Groups are looked at again once the gain still to come is below this, per row: waiting for the last digit before the
 # first regroup wastes iterations on blocks that will change.
@@ -59,7 +59,7 @@ class Model:
     prior: Prior
     priced: bool
 
-    def price(self, rows: ArrayRows) -> float:
+    def price(self, rows: Rows) -> float:
         """Price of a covariance parameter: BIC's where the number of groups is chosen, nothing where it is given."""
         return price(rows.total_weight, rows.n_columns) if self.priced else 0.0
 
@@ -87,7 +87,7 @@ class Ascent:
 
 
 def climb(
-    rows: ArrayRows,
+    rows: Rows,
     start: FloatArray | Parameters,
     model: Model,
     tol: float,
@@ -142,14 +142,14 @@ def climb(
     )
 
 
-def _full(rows: ArrayRows, parameters: Parameters, statistics: Statistics) -> Statistics:
+def _full(rows: Rows, parameters: Parameters, statistics: Statistics) -> Statistics:
     """Statistics with the full scatter; whole covariances have it already."""
     if parameters.layout.whole:
         return replace(statistics, scatter=(statistics.scatter[0].copy(),))
     return sweep(rows, parameters, full=True)
 
 
-def thin_components(parameters: Parameters, rows: ArrayRows, spare: int = 0) -> IntArray:
+def thin_components(parameters: Parameters, rows: Rows, spare: int = 0) -> IntArray:
     """Components with at most `spare` rows more than their largest block has columns; none that share a covariance."""
     if parameters.layout.shared:
         return np.empty(0, dtype=np.intp)
@@ -157,12 +157,12 @@ def thin_components(parameters: Parameters, rows: ArrayRows, spare: int = 0) -> 
     return np.flatnonzero(parameters.weights * rows.total_weight <= largest + spare)
 
 
-def lost_components(parameters: Parameters, rows: ArrayRows) -> IntArray:
+def lost_components(parameters: Parameters, rows: Rows) -> IntArray:
     """Components that explain less than half a row."""
     return np.flatnonzero(parameters.weights * rows.total_weight < _MIN_ROWS)
 
 
-def first_parameters(rows: ArrayRows, z: FloatArray, model: Model) -> Parameters:
+def first_parameters(rows: Rows, z: FloatArray, model: Model) -> Parameters:
     """The M-step from responsibilities, with the first column groups."""
     p, G = rows.n_columns, z.shape[1]
     single = Layout((Partition.separate(p),) * G, model.shared)
@@ -174,7 +174,7 @@ def first_parameters(rows: ArrayRows, z: FloatArray, model: Model) -> Parameters
     return regrouped(full, scatter, propose(full, scatter, None, model, rows), model.prior)
 
 
-def propose(full: Statistics, scatter: FloatArray, old: Layout | None, model: Model, rows: ArrayRows) -> Layout:
+def propose(full: Statistics, scatter: FloatArray, old: Layout | None, model: Model, rows: Rows) -> Layout:
     """New groups for each covariance where they raise the objective; the old layout itself if none does."""
     prior, cost = model.prior, model.price(rows)
     pull = (prior.shrinkage + prior.ridge) * np.eye(scatter.shape[1], dtype=scatter.dtype)
@@ -205,14 +205,14 @@ def _gain(S: FloatArray, n: float, new: Partition, old: Partition, cost: float) 
     return float(gain) if gain > 1e-9 * n else 0.0
 
 
-def objective(statistics: Statistics, parameters: Parameters, model: Model, rows: ArrayRows) -> float:
+def objective(statistics: Statistics, parameters: Parameters, model: Model, rows: Rows) -> float:
     """Log-likelihood and penalties of the parameters that a sweep was made with."""
     paid = model.price(rows) * parameters.layout.n_parameters
     return statistics.log_likelihood + model.prior.value(parameters) - paid
 
 
 def reseed(
-    g: int, rows: ArrayRows, old: Parameters, statistics: Statistics, value: float, model: Model
+    g: int, rows: Rows, old: Parameters, statistics: Statistics, value: float, model: Model
 ) -> tuple[Parameters, Statistics, float, list[str]]:
     """Put a dead component on the row that is explained worst; the old state stays where that does not help."""
     worst = min(rows.map(lambda chunk: _worst(chunk, old)), key=lambda found: found[0])

@@ -7,6 +7,7 @@ covariance.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -15,14 +16,15 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix._types import FloatArray, IntArray, RandomState
-from blockmix.ascent import Ascent, Callback, Model, climb, lost_components, thin_components
+from blockmix.ascent import Ascent, Callback, Model, climb, first_parameters, lost_components, thin_components
 from blockmix.blocks import BlockCovariance
-from blockmix.em import Parameters, Prior, log_joint, posterior
+from blockmix.em import Parameters, Prior, log_joint
 from blockmix.grouping.n_groups import BicRule, as_grouping, as_rule
 from blockmix.grouping.proposal import Grouping, Rule, check_n_groups
+from blockmix.mixture import Scorer
 from blockmix.modes import Mode, modes
 from blockmix.raced import RacedMixture
-from blockmix.rows import ArrayRows
+from blockmix.rows import Rows
 
 
 class GaussianBiclustering(RacedMixture):
@@ -152,21 +154,23 @@ class GaussianBiclustering(RacedMixture):
         return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
 
     def _climb(
-        self, rows: ArrayRows, begin: FloatArray | Parameters, model: Model, max_iter: int, hear: Callback | None
+        self, rows: Rows, begin: FloatArray | Parameters, model: Model, max_iter: int, hear: Callback | None
     ) -> Ascent:
         return climb(rows, begin, model, self.tol, max_iter, hear)
 
-    def _resumed(self, rows: ArrayRows, model: Model) -> FloatArray | Parameters:
-        """The parameters of the last fit; their responsibilities where other column groups are asked for by now."""
+    def _resumed(self, rows: Rows, model: Model) -> Parameters | None:
         if model.admits(self._parameters.layout):
             return self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
-        return posterior(self._log_joint(rows.X).T)[0].T
+        return None
 
-    def _adopt(self, parameters: Parameters, rows: ArrayRows) -> None:
+    def _first(self, rows: Rows, z: FloatArray) -> Parameters:
+        return first_parameters(rows, z, self._model(rows))
+
+    def _adopt(self, parameters: Parameters, rows: Rows) -> None:
         self._parameters = parameters.in_units(rows.location, rows.scale)
         self.weights_, self.means_ = self._parameters.weights, self._parameters.means
 
-    def _degenerate(self, parameters: Parameters, rows: ArrayRows, model: Model) -> list[str]:
+    def _degenerate(self, parameters: Parameters, rows: Rows, model: Model) -> list[str]:
         """What is wrong with components that have no rows, or too few for their blocks."""
         lost = lost_components(parameters, rows).tolist()
         thin = [] if model.prior.shrinkage > 0 else [g for g in thin_components(parameters, rows) if g not in lost]
@@ -179,7 +183,7 @@ class GaussianBiclustering(RacedMixture):
             )
         return messages
 
-    def _model(self, rows: ArrayRows) -> Model:
+    def _model(self, rows: Rows) -> Model:
         share = rows.total_weight / self.n_components
         a = self.shrinkage or 0.0
         n_groups, priced = self._n_groups(rows.n_columns)
@@ -216,12 +220,8 @@ class GaussianBiclustering(RacedMixture):
         if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
-    def _log_joint(self, X: FloatArray) -> FloatArray:
-        p = self.n_features_in_
-        rows = ArrayRows(X, np.ones(len(X), dtype=X.dtype), np.zeros(p, X.dtype), np.ones(p, X.dtype))
-        parts = rows.map(lambda chunk: log_joint(chunk.values, self._parameters).T)
-        joint: FloatArray = np.concatenate(list(parts)) - X.dtype.type(0.5 * p * np.log(2 * np.pi))
-        return joint
+    def _scorer(self) -> Scorer:
+        return partial(_score, parameters=self._parameters)
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         return np.asarray(self.means_[g] + self.blocks_[g].sample(n, rng))
@@ -255,3 +255,9 @@ class GaussianBiclustering(RacedMixture):
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         return G - 1 + G * p + self._parameters.layout.n_parameters
+
+
+def _score(values: FloatArray, parameters: Parameters) -> FloatArray:
+    """Logarithm of π_g f_g of columns x (p, m), shape (G, m)."""
+    joint: FloatArray = log_joint(values, parameters)
+    return joint - joint.dtype.type(0.5 * len(values) * np.log(2 * np.pi))

@@ -18,7 +18,7 @@ import numpy as np
 from blockmix._types import FloatArray, IntArray
 from blockmix.blocks import BlockCovariance, cholesky, inverse_factors
 from blockmix.partition import Partition
-from blockmix.rows import ArrayRows, Chunk
+from blockmix.rows import Chunk, Rows
 
 # Up to this many columns a covariance is worked on as one matrix with zeros between its blocks: there the calls for
 # each block size cost more than the arithmetic (Wine, 13 columns: 1.2 ms an iteration by size, 0.6 ms whole).
@@ -279,7 +279,7 @@ def posterior(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
     return z, top + np.log(total)
 
 
-def sweep(rows: ArrayRows, parameters: Parameters, full: bool = False, z: FloatArray | None = None) -> Statistics:
+def sweep(rows: Rows, parameters: Parameters, full: bool = False, z: FloatArray | None = None) -> Statistics:
     """Read every row once: responsibilities, and at once the moments and the log-likelihood they give.
 
     Given responsibilities z, shape (N, G), are taken as they are; the log-likelihood is then meaningless.
@@ -291,7 +291,7 @@ def sweep(rows: ArrayRows, parameters: Parameters, full: bool = False, z: FloatA
     return rows.map_sum(of)
 
 
-def component_means(rows: ArrayRows, z: FloatArray) -> FloatArray:
+def component_means(rows: Rows, z: FloatArray) -> FloatArray:
     """Means of the components, shape (G, p), for given responsibilities (N, G)."""
 
     def of(chunk: Chunk) -> Statistics:

@@ -7,6 +7,7 @@ Rows come in; row clusters come out of the responsibilities and column groups ou
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,14 @@ from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.ascent import Ascent, Callback
 from blockmix.blocks import BlockCovariance
 from blockmix.columns import column_names
-from blockmix.em import posterior
-from blockmix.factor_ascent import climb, thin_components
-from blockmix.factor_em import FactorModel, FactorParameters, log_joint_rows
+from blockmix.factor_ascent import climb, first_groups, first_parameters, thin_components
+from blockmix.factor_em import FactorModel, FactorParameters, log_joint, sums
 from blockmix.factor_signs import negative_groups
 from blockmix.grouping.proposal import GroupingWarning, check_n_groups
+from blockmix.mixture import Scorer
 from blockmix.partition import Partition
 from blockmix.raced import RacedMixture
-from blockmix.rows import ArrayRows
+from blockmix.rows import Rows
 
 _LETTERS = ("UC", "UCI", "UC", "UC")
 
@@ -162,17 +163,17 @@ class FactorBiclustering(RacedMixture):
             )
         _check_letters(self.model)
 
-    def _model(self, rows: ArrayRows) -> FactorModel:
+    def _model(self, rows: Rows) -> FactorModel:
         q = check_n_groups(self.n_column_groups, rows.n_columns, "n_column_groups")
         variances = np.ones(rows.n_columns) if self.standardize else rows.scale.astype(float) ** 2
         return FactorModel.named(self.model, self.n_components, q, self.min_noise * variances)
 
-    def _in_units(self, rows: ArrayRows) -> ArrayRows:
-        return rows if self.standardize else replace(rows, scale=np.ones_like(rows.scale))
+    def _in_units(self, rows: Rows) -> Rows:
+        return rows if self.standardize else rows.scaled(np.ones_like(rows.scale))
 
     def _climb(
         self,
-        rows: ArrayRows,
+        rows: Rows,
         begin: FloatArray | FactorParameters,
         model: FactorModel,
         max_iter: int,
@@ -180,22 +181,25 @@ class FactorBiclustering(RacedMixture):
     ) -> Ascent:
         return climb(rows, begin, model, self.tol, max_iter, hear)
 
-    def _resumed(self, rows: ArrayRows, model: FactorModel) -> FloatArray | FactorParameters:
-        """The parameters of the last fit, if they suit the model and the units; else their responsibilities."""
+    def _resumed(self, rows: Rows, model: FactorModel) -> FactorParameters | None:
         if self._fitted == (self.model, model.n_groups) and np.array_equal(self.scale_, rows.scale):
             shift = (self.location_ - rows.location) / rows.scale
             noise = np.maximum(self._parameters.noise, model.floor)
             return replace(self._parameters, means=self._parameters.means + shift, noise=noise)
-        return posterior(self._log_joint(rows.X).T)[0].T
+        return None
 
-    def _adopt(self, parameters: FactorParameters, rows: ArrayRows) -> None:
-        dtype = rows.X.dtype
+    def _first(self, rows: Rows, z: FloatArray) -> FactorParameters:
+        model = self._model(rows)
+        return first_parameters(rows, z, first_groups(rows, z, model), model)
+
+    def _adopt(self, parameters: FactorParameters, rows: Rows) -> None:
+        dtype = rows.location.dtype
         self._parameters, self._fitted = parameters.canonical(), (self.model, parameters.factors.shape[1])
         self.location_, self.scale_ = rows.location, rows.scale
         self.weights_ = parameters.weights.astype(dtype)
         self.means_ = (parameters.means * rows.scale + rows.location).astype(dtype)
 
-    def _degenerate(self, parameters: FactorParameters, rows: ArrayRows, model: FactorModel) -> list[str]:
+    def _degenerate(self, parameters: FactorParameters, rows: Rows, model: FactorModel) -> list[str]:
         counts = parameters.weights * rows.total_weight
         thin = thin_components(parameters, rows, model).tolist()
         messages = [
@@ -210,7 +214,7 @@ class FactorBiclustering(RacedMixture):
             )
         return messages
 
-    def _warnings(self, best: Ascent, rows: ArrayRows, model: FactorModel) -> list[Warning]:
+    def _warnings(self, best: Ascent, rows: Rows, model: FactorModel) -> list[Warning]:
         found = super()._warnings(best, rows, model)
         worst = negative_groups(rows, best.parameters, model)
         if worst:
@@ -224,10 +228,8 @@ class FactorBiclustering(RacedMixture):
             )
         return found
 
-    def _log_joint(self, X: FloatArray) -> FloatArray:
-        rows = ArrayRows(X, np.ones(len(X), dtype=X.dtype), self.location_, self.scale_)
-        joint = log_joint_rows(rows, self._parameters) - np.log(self.scale_.astype(float)).sum()
-        return np.asarray(joint, dtype=X.dtype)
+    def _scorer(self) -> Scorer:
+        return partial(_score, parameters=self._parameters, location=self.location_, scale=self.scale_)
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         t, d, labels = self.factor_variances_[g], self.noise_variances_[g], self.column_labels_[g]
@@ -290,3 +292,10 @@ def _check_letters(model: Any) -> None:
         f"model={model!r} must be four letters, U or C each (I in second place fixes T = I), such as 'UCUU': are B, T "
         "and D common to the components, and is the noise of all columns equal"
     )
+
+
+def _score(values: FloatArray, parameters: FactorParameters, location: FloatArray, scale: FloatArray) -> FloatArray:
+    """Logarithm of π_g f_g of columns x (p, m), shape (G, m)."""
+    standard = ((values - location[:, None]) / scale[:, None]).astype(np.float64, copy=False)
+    joint = log_joint(standard, standard**2, sums(standard, parameters), parameters)
+    return np.asarray(joint - np.log(scale.astype(float)).sum(), dtype=values.dtype)

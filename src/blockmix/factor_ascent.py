@@ -22,7 +22,7 @@ from blockmix.em import posterior
 from blockmix.factor_em import FactorModel, FactorParameters, FactorStatistics, log_joint_rows, sweep
 from blockmix.factor_steps import Scatter, column_costs, maximize, noise_variances, profiled
 from blockmix.grouping.hierarchical import cut
-from blockmix.rows import ArrayRows, Chunk
+from blockmix.rows import Chunk, Rows
 
 _LOOSE = 1e-3  # groups are cut anew once the gain still to come is below this, per row and column
 _GAIN = 1e-9  # per row: what a new grouping must gain, well above rounding
@@ -36,7 +36,7 @@ Cuts = set[tuple[int, bytes]]  # components, and the rows that they had when the
 
 
 def climb(
-    rows: ArrayRows,
+    rows: Rows,
     start: FloatArray | FactorParameters,
     model: FactorModel,
     tol: float,
@@ -82,14 +82,14 @@ def climb(
     return Ascent(parameters, trace, outcome, len(thin_components(parameters, rows, model)))
 
 
-def thin_components(parameters: FactorParameters, rows: ArrayRows, model: FactorModel) -> IntArray:
+def thin_components(parameters: FactorParameters, rows: Rows, model: FactorModel) -> IntArray:
     """Components whose noise rests on its floor in more than half of the columns, or on two rows or fewer."""
     resting = (parameters.noise <= model.floor * (1 + 1e-9)).mean(axis=1) > 0.5
     few = parameters.weights * rows.total_weight <= 2
     return np.flatnonzero(resting | (few & (not model.shared_noise)))
 
 
-def moved(rows: ArrayRows, state: State, model: FactorModel, enough: float) -> State:
+def moved(rows: Rows, state: State, model: FactorModel, enough: float) -> State:
     """The state after rounds of moves of single columns, until one gains less than enough."""
     for _ in range(_ROUNDS):
         better = _one_round(rows, state, model)
@@ -102,7 +102,7 @@ def moved(rows: ArrayRows, state: State, model: FactorModel, enough: float) -> S
     return state
 
 
-def _one_round(rows: ArrayRows, state: State, model: FactorModel) -> State | None:
+def _one_round(rows: Rows, state: State, model: FactorModel) -> State | None:
     """Move all columns that would gain alone, or the best quarter of them, and so on down to the best one.
 
     Together they may lose what each would gain alone; the best one alone does gain.
@@ -154,7 +154,7 @@ def _with_moves(
     return replace(old, labels=labels, noise=np.where(labels != old.labels, there, old.noise))
 
 
-def recut(rows: ArrayRows, state: State, model: FactorModel, tried: Cuts) -> State:
+def recut(rows: Rows, state: State, model: FactorModel, tried: Cuts) -> State:
     """The state with the groups of a component cut anew where that raises the likelihood; else the state itself.
 
     Groups that were cut from the same rows before have had their chance: EM and the moves led from them to here. Where
@@ -174,7 +174,7 @@ def recut(rows: ArrayRows, state: State, model: FactorModel, tried: Cuts) -> Sta
     return state
 
 
-def _on_trial(rows: ArrayRows, parameters: FactorParameters, model: FactorModel, rival: float) -> State:
+def _on_trial(rows: Rows, parameters: FactorParameters, model: FactorModel, rival: float) -> State:
     """The state after a few steps of EM, fewer where even gains that do not shrink would not lead past the rival."""
     reached = -np.inf
     for left in range(_TRIAL, -1, -1):
@@ -219,11 +219,11 @@ def _exchanged(old: FactorParameters, fresh: FactorParameters, part: slice, mode
     )
 
 
-def _rises(rows: ArrayRows, old: FactorStatistics, new: FactorStatistics) -> bool:
+def _rises(rows: Rows, old: FactorStatistics, new: FactorStatistics) -> bool:
     return new.log_likelihood > old.log_likelihood + _GAIN * rows.total_weight
 
 
-def first_parameters(rows: ArrayRows, z: FloatArray, labels: IntArray, model: FactorModel) -> FactorParameters:
+def first_parameters(rows: Rows, z: FloatArray, labels: IntArray, model: FactorModel) -> FactorParameters:
     """Parameters from responsibilities and groups: t_k is their mean covariance, d_j what it leaves of S_jj."""
     G, q = len(labels), model.n_groups
     unit = replace(_blank(G, rows.n_columns, q), labels=labels)
@@ -260,7 +260,7 @@ def _steadied(seen: Scatter) -> FloatArray:
     return np.asarray((n * seen.variances + pooled) / (n + 1))
 
 
-def first_groups(rows: ArrayRows, z: FloatArray, model: FactorModel) -> IntArray:
+def first_groups(rows: Rows, z: FloatArray, model: FactorModel) -> IntArray:
     """Ward's tree on the correlations within components, cut into q groups; shape (G, p).
 
     Correlations have their sign, since columns of one group cannot be correlated negatively. Of many columns the tree
@@ -297,7 +297,7 @@ def tree_columns(p: int, least: int = 0) -> IntArray:
 
 
 def correlations(
-    rows: ArrayRows, z: FloatArray, means: FloatArray, columns: IntArray, model: FactorModel, pooled: bool = False
+    rows: Rows, z: FloatArray, means: FloatArray, columns: IntArray, model: FactorModel, pooled: bool = False
 ) -> FloatArray:
     """Correlations of some columns within each component, shape (G, c, c), or (1, c, c) within all of them together.
 
@@ -309,7 +309,8 @@ def correlations(
         centered = chunk.values[columns].astype(float) - means[:, columns, None]
         return np.asarray(np.matmul(centered * weights[:, None, :], centered.swapaxes(1, 2)))
 
-    scatter, counts = rows.map_sum(of), rows.weights @ z
+    scatter = rows.map_sum(of)
+    counts = rows.map_sum(lambda chunk: np.asarray(chunk.weights @ z[chunk.place]))
     if pooled:
         scatter, counts = scatter.sum(axis=0, keepdims=True), counts.sum(keepdims=True)
     variances = np.diagonal(scatter, axis1=1, axis2=2)

@@ -15,7 +15,7 @@ import numpy as np
 from blockmix._types import FloatArray, IntArray
 from blockmix.em import posterior
 from blockmix.partition import Partition
-from blockmix.rows import ArrayRows, Chunk
+from blockmix.rows import Chunk, Rows
 
 DEAD = 1e-10  # a component with a smaller share of the rows keeps its mean and its shape
 
@@ -157,7 +157,7 @@ def log_joint(values: FloatArray, squares: FloatArray, s: FloatArray, parameters
     return np.asarray(level[:, None] - 0.5 * distances)
 
 
-def log_joint_rows(rows: ArrayRows, parameters: FactorParameters) -> FloatArray:
+def log_joint_rows(rows: Rows, parameters: FactorParameters) -> FloatArray:
     """Logarithm of π_g f_g of every row, shape (N, G)."""
 
     def of(chunk: Chunk) -> FloatArray:
@@ -167,7 +167,7 @@ def log_joint_rows(rows: ArrayRows, parameters: FactorParameters) -> FloatArray:
     return np.concatenate(list(rows.map(of)))
 
 
-def sweep(rows: ArrayRows, parameters: FactorParameters, z: FloatArray | None = None) -> FactorStatistics:
+def sweep(rows: Rows, parameters: FactorParameters, z: FloatArray | None = None) -> FactorStatistics:
     """Read every row once: responsibilities, and at once the moments and the log-likelihood they give.
 
     Given responsibilities z, shape (N, G), are taken as they are; the log-likelihood is then meaningless.

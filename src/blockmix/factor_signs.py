@@ -15,7 +15,7 @@ from blockmix.em import posterior
 from blockmix.factor_ascent import correlations, tree_columns
 from blockmix.factor_em import FactorModel, FactorParameters, log_joint_rows
 from blockmix.grouping.hierarchical import HierarchicalGrouping
-from blockmix.rows import ArrayRows
+from blockmix.rows import Rows
 
 _LEVEL = 0.01  # chance that a component without negative correlations is named
 
@@ -38,7 +38,7 @@ class NegativeGroup(NamedTuple):
         )
 
 
-def negative_groups(rows: ArrayRows, parameters: FactorParameters, model: FactorModel) -> list[NegativeGroup]:
+def negative_groups(rows: Rows, parameters: FactorParameters, model: FactorModel) -> list[NegativeGroup]:
     """Groups of the tree on 1 − |R| within a component that have a negative correlation, worst first.
 
     The fit itself avoids groups with negative correlations by parting their columns, so these are the groups that signs

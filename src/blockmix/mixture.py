@@ -7,20 +7,26 @@ probabilities, scores, information criteria, samples and biclusters follow here.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.columns import column_names, describe
 from blockmix.figures import MixtureFigures
+from blockmix.inputs import rows_to_score
 from blockmix.partition import Partition
+from blockmix.rows import Chunk, one_blas_thread
 from blockmix.storage import Storable
+
+Scorer = Callable[[FloatArray], FloatArray]
+T = TypeVar("T")
 
 
 class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
@@ -38,53 +44,74 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
     n_features_in_: int
     n_parameters_: int
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     @abstractmethod
-    def _log_joint(self, X: FloatArray) -> FloatArray:
-        """Logarithm of π_g f_g(x), shape (N, G)."""
+    def _scorer(self) -> Scorer:
+        """A function of values x (p, m) that returns log π_g f_g(x), shape (G, m); it holds nothing of the rows."""
 
     @abstractmethod
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         """Draw n rows from component g, shape (n, p)."""
 
-    def predict(self, X: ArrayLike) -> IntArray:
+    def predict(self, X: Any) -> IntArray:
         """Most probable component of each row."""
-        return np.asarray(self._log_joint(self._rows(X)).argmax(axis=1))
+        return np.concatenate(list(self._each(X, lambda joint: joint.argmax(axis=0))))
 
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
+    def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each component for each row, shape (N, G)."""
-        joint = self._log_joint(self._rows(X))
-        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        return np.concatenate(list(self._each(X, lambda joint: np.exp(joint - logsumexp(joint, axis=0)).T)))
 
-    def score_samples(self, X: ArrayLike) -> FloatArray:
+    def score_samples(self, X: Any) -> FloatArray:
         """Log-density of each row, shape (N,)."""
-        return np.asarray(logsumexp(self._log_joint(self._rows(X)), axis=1))
+        return np.concatenate(list(self._each(X, lambda joint: logsumexp(joint, axis=0))))
 
-    def score(self, X: ArrayLike, y: object = None) -> float:
+    def score(self, X: Any, y: object = None) -> float:
         """Mean log-density of the rows."""
-        return float(self.score_samples(X).mean(dtype=float))
+        weight, likelihood, _ = self._sums(X)
+        return float(likelihood / weight)
 
-    def bic(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion, −2 log L + parameters · log N; smaller is better."""
         return self._criteria(X, sample_weight)["bic"]
 
-    def aic(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Akaike's information criterion, −2 log L + 2 · parameters; smaller is better."""
         return self._criteria(X, sample_weight)["aic"]
 
-    def icl(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def icl(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Integrated completed likelihood: BIC − 2 Σ log of each row's largest probability; smaller is better."""
         return self._criteria(X, sample_weight)["icl"]
 
-    def _criteria(self, X: ArrayLike, sample_weight: ArrayLike | None) -> dict[str, float]:
+    def _criteria(self, X: Any, sample_weight: ArrayLike | None) -> dict[str, float]:
         """Log-likelihood and all criteria from one look at the rows; a weight of 2 counts a row twice."""
-        rows = self._rows(X)
-        joint = self._log_joint(rows)
-        density = logsumexp(joint, axis=1)
-        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-        likelihood, certainty = float(weights @ density), float(weights @ (joint.max(axis=1) - density))
-        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weights.sum()))
+        weight, likelihood, certainty = self._sums(X, sample_weight).tolist()
+        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight))
         aic = -2 * likelihood + 2 * self.n_parameters_
         return {"log_likelihood": likelihood, "bic": bic, "icl": bic - 2 * certainty, "aic": aic}
+
+    def _sums(self, X: Any, sample_weight: ArrayLike | None = None) -> FloatArray:
+        """Weight, log-likelihood and Σ log of the largest probabilities of all rows."""
+        check_is_fitted(self)
+        scorer = self._scorer()
+
+        def of(chunk: Chunk) -> FloatArray:
+            joint, weights = scorer(chunk.values), chunk.weights.astype(float)
+            density = logsumexp(joint, axis=0)
+            return np.array([weights.sum(), weights @ density, weights @ (joint.max(axis=0) - density)])
+
+        with one_blas_thread():
+            return rows_to_score(self, X, sample_weight).map_sum(of)
+
+    def _each(self, X: Any, function: Callable[[FloatArray], T]) -> Iterator[T]:
+        """A function of log π_g f_g (G, m), chunk by chunk."""
+        check_is_fitted(self)
+        rows, scorer = rows_to_score(self, X), self._scorer()
+        with one_blas_thread():
+            yield from rows.map(lambda chunk: function(scorer(chunk.values)))
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, IntArray]:
         """Draw rows and the components they come from."""
@@ -97,7 +124,7 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         X = np.concatenate([self._sample_component(g, count, rng) for g, count in enumerate(counts)])
         return X, np.repeat(np.arange(len(counts)), counts)
 
-    def fit_predict(self, X: ArrayLike, y: object = None, **parameters: Any) -> IntArray:
+    def fit_predict(self, X: Any, y: object = None, **parameters: Any) -> IntArray:
         """Fit and return the component of each row."""
         labels: IntArray = self.fit(X, y, **parameters).row_labels_
         return labels
@@ -135,6 +162,7 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         )
 
     def _rows(self, X: ArrayLike) -> FloatArray:
+        """The rows as one array, checked."""
         check_is_fitted(self)
         rows: FloatArray = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return rows.astype(self.means_.dtype, copy=False)

@@ -15,13 +15,13 @@ import numpy as np
 from blockmix import em
 from blockmix._types import FloatArray
 from blockmix.em import Parameters, Statistics, posterior
-from blockmix.rows import ArrayRows, Chunk
+from blockmix.rows import Chunk, Rows
 
 # Total scatters of rows that are still in use: EM sweeps the same rows a hundred times.
-_totals: WeakKeyDictionary[ArrayRows, FloatArray] = WeakKeyDictionary()
+_totals: WeakKeyDictionary[Rows, FloatArray] = WeakKeyDictionary()
 
 
-def sweep(rows: ArrayRows, parameters: Parameters, full: bool = False, z: FloatArray | None = None) -> Statistics:
+def sweep(rows: Rows, parameters: Parameters, full: bool = False, z: FloatArray | None = None) -> Statistics:
     """Statistics of the rows as from `em.sweep`, by the shorter way where there is one.
 
     With a shared covariance only the sum of the components' scatters about their new means is of use, and each is given
@@ -40,7 +40,7 @@ def sweep(rows: ArrayRows, parameters: Parameters, full: bool = False, z: FloatA
     return replace(found, log_likelihood=found.log_likelihood - 0.5 * constant, scatter=scatter)
 
 
-def _total_scatter(rows: ArrayRows) -> FloatArray:
+def _total_scatter(rows: Rows) -> FloatArray:
     """Σ w x xᵀ of the standardized rows, shape (p, p)."""
     if rows not in _totals:
         _totals[rows] = rows.map_sum(lambda chunk: np.asarray((chunk.values * chunk.weights) @ chunk.values.T))

@@ -6,6 +6,7 @@ kept of it and what the user is told of it follow here.
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
@@ -17,23 +18,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from blockmix._types import FloatArray
+from blockmix._types import FloatArray, IntArray
 from blockmix.annealing import critical_eigenvalues
 from blockmix.ascent import Ascent, Callback
 from blockmix.columns import column_names, refuse_constant
 from blockmix.convergence import Outcome
 from blockmix.em import posterior
-from blockmix.mixture import Mixture
+from blockmix.inputs import rows_to_fit
+from blockmix.mixture import Mixture, Scorer
 from blockmix.plotting import likelihood_trace
 from blockmix.race import Progress, Runner, race
-from blockmix.rows import ArrayRows, one_blas_thread
-from blockmix.starts import STARTS, distinct, start
+from blockmix.rows import Chunk, Rows, one_blas_thread
+from blockmix.starts import STARTS, distinct, given, start
 from blockmix.starts import portfolio as portfolio_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Of rows that do not lie in memory so many, and so many numbers, are sampled for the start.
+_SAMPLE_ROWS = 20_000
+_SAMPLE_NUMBERS = 2**24
 
 
 class RacedMixture(Mixture):
@@ -53,23 +59,30 @@ class RacedMixture(Mixture):
     _parameters: Any
 
     @abstractmethod
-    def _model(self, rows: ArrayRows) -> Any:
+    def _model(self, rows: Rows) -> Any:
         """What is fitted, from the constructor's parameters, checked, for standardized rows."""
 
     @abstractmethod
-    def _climb(self, rows: ArrayRows, begin: Any, model: Any, max_iter: int, hear: Callback | None) -> Ascent:
+    def _climb(self, rows: Rows, begin: Any, model: Any, max_iter: int, hear: Callback | None) -> Ascent:
         """EM from responsibilities (N, G) or from parameters to its end."""
 
     @abstractmethod
-    def _resumed(self, rows: ArrayRows, model: Any) -> Any:
-        """A start from the parameters of the last fit, whose number of components and columns is right."""
+    def _resumed(self, rows: Rows, model: Any) -> Any:
+        """The parameters of the last fit, whose number of components and columns is right, or None if they do not suit.
+
+        Then EM begins with their responsibilities.
+        """
 
     @abstractmethod
-    def _adopt(self, parameters: Any, rows: ArrayRows) -> None:
+    def _first(self, rows: Rows, z: FloatArray) -> Any:
+        """The M-step from responsibilities (N, G) of rows in memory, for the model of these rows."""
+
+    @abstractmethod
+    def _adopt(self, parameters: Any, rows: Rows) -> None:
         """Take over parameters that fit the rows in the units of the fit."""
 
     @abstractmethod
-    def _degenerate(self, parameters: Any, rows: ArrayRows, model: Any) -> list[str]:
+    def _degenerate(self, parameters: Any, rows: Rows, model: Any) -> list[str]:
         """What is wrong with components that have no rows, or too few."""
 
     def fit(
@@ -85,11 +98,7 @@ class RacedMixture(Mixture):
         with the best parameters so far.
         """
         self._check_parameters()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        if len(X) < self.n_components:
-            raise ValueError(f"n_components={self.n_components} exceeds the n_samples={len(X)} rows of X")
-        weights = None if sample_weight is None else self._counts(sample_weight, X)
-        rows = ArrayRows.standardized(X, weights)
+        rows = rows_to_fit(self, X, sample_weight)
         refuse_constant(rows.location, rows.scale**2, column_names(self))
         model = self._model(rows)
         rows = self._in_units(rows)
@@ -102,61 +111,62 @@ class RacedMixture(Mixture):
             warnings.warn(warning, stacklevel=2)
         return self
 
-    def _in_units(self, rows: ArrayRows) -> ArrayRows:
+    def _in_units(self, rows: Rows) -> Rows:
         """The standardized rows, in the units of the fit."""
         return rows
 
-    def _counts(self, sample_weight: ArrayLike, X: FloatArray) -> FloatArray:
-        """How often each row counts, shape (N,), for as many rows as components need."""
-        weights: FloatArray = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-        counted, total, least = np.count_nonzero(weights), float(weights.sum(dtype=float)), max(2, self.n_components)
-        if counted < least:
-            raise ValueError(f"sample_weight is positive for {counted} rows: at least {least} are needed")
-        if total < least:
-            raise ValueError(
-                f"sample_weight sums to {total:g}, but a weight counts rows and at least {least} are needed: "
-                "multiply the weights"
-            )
-        return weights
-
-    def _race(self, rows: ArrayRows, model: Any, tell: Callable[[Progress], object] | None) -> list[Runner]:
+    def _race(self, rows: Rows, model: Any, tell: Callable[[Progress], object] | None) -> list[Runner]:
         def run(begin: Any, max_iter: int, hear: Callback | None) -> Ascent:
             return self._climb(rows, begin, model, max_iter, hear)
 
         portfolio = isinstance(self.init, str) and self.init == "portfolio"
         return race(self._starts(rows, model, portfolio), run, self.max_iter, self.n_jobs, tell, portfolio)
 
-    def _starts(self, rows: ArrayRows, model: Any, portfolio: bool) -> list[tuple[str, Any]]:
+    def _starts(self, rows: Rows, model: Any, portfolio: bool) -> list[tuple[str, Any]]:
+        rng = check_random_state(self.random_state)
+        sample = rows.sample(max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng)
+
+        def begun(z: FloatArray) -> Any:
+            # Where the rows do not fit in memory EM begins with the M-step of the sample.
+            return z if sample.n_rows == rows.n_rows else self._first(sample, z)
+
         shape = (self.n_components, rows.n_columns)
         if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == shape:
-            return [("warm", self._resumed(rows, model))]
-        rng = check_random_state(self.random_state)
-        standard = (rows.X - rows.location) / rows.scale
+            resumed = self._resumed(rows, model)
+            return [("warm", begun(self._responsibilities(sample)) if resumed is None else resumed)]
+        standard = (sample.X - sample.location) / sample.scale
         kinds = portfolio_of(*standard.shape) if portfolio else [self.init] if isinstance(self.init, str) else []
         if "annealed" in kinds:
-            leading = critical_eigenvalues(standard, rows.weights)
+            leading = critical_eigenvalues(standard, sample.weights)
             self.critical_ratio_ = float(leading[0] / leading[1]) if len(leading) > 1 else np.inf
         if not isinstance(self.init, str):
-            return [("given", start(self.init, standard, rows.weights, self.n_components, rng))]
-        different, weights, place = distinct(standard, rows.weights, self.n_components)
+            if sample.n_rows < rows.n_rows:
+                return [("given", given(self.init, rows.n_rows, self.n_components, standard.dtype))]
+            return [("given", start(self.init, standard, sample.weights, self.n_components, rng))]
+        different, weights, place = distinct(standard, sample.weights, self.n_components)
         return [
-            (f"{kind} {i}", start(kind, different, weights, self.n_components, rng)[place])
+            (f"{kind} {i}", begun(start(kind, different, weights, self.n_components, rng)[place]))
             for i, kind in enumerate(list(kinds) * self.n_init, start=1)
         ]
 
-    def _keep(self, runners: list[Runner], rows: ArrayRows) -> None:
+    def _responsibilities(self, rows: Rows) -> FloatArray:
+        """Probabilities of the components of the last fit, shape (N, G)."""
+        scorer = self._scorer()
+        return np.concatenate([z.T for z in rows.plain().map(lambda chunk: posterior(scorer(chunk.values))[0])])
+
+    def _keep(self, runners: list[Runner], rows: Rows) -> None:
         best, shift = runners[0].ascent, _shift(rows)
         self._adopt(best.parameters, rows)
         self.log_likelihood_trace_ = np.array(best.trace) - shift
         self.n_iter_ = len(best.trace)
         self.converged_ = best.outcome is Outcome.CONVERGED
         self.starts_ = [(r.name, r.ascent.trace[-1] - shift, len(r.ascent.trace)) for r in runners]
-        joint = self._log_joint(rows.X)
-        self.row_labels_ = np.asarray(joint.argmax(axis=1))
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
-        self.log_likelihood_ = float(rows.weights.astype(float) @ posterior(joint.T)[1])
+        scorer = self._scorer()
+        labels, likelihoods = zip(*rows.plain().map(lambda chunk: _ending(chunk, scorer)), strict=True)
+        self.row_labels_, self.log_likelihood_ = np.concatenate(labels), math.fsum(likelihoods)
 
-    def _warnings(self, best: Ascent, rows: ArrayRows, model: Any) -> list[Warning]:
+    def _warnings(self, best: Ascent, rows: Rows, model: Any) -> list[Warning]:
         """What the user is to be told of the fit."""
         messages = list(best.notes)
         if best.outcome is Outcome.INTERRUPTED:
@@ -204,6 +214,12 @@ class RacedMixture(Mixture):
             raise ValueError(f"{name}={value!r} must be a number that is at least 0")
 
 
-def _shift(rows: ArrayRows) -> float:
+def _shift(rows: Rows) -> float:
     """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
     return rows.total_weight * float(np.log(rows.scale).sum(dtype=float))
+
+
+def _ending(chunk: Chunk, scorer: Scorer) -> tuple[IntArray, float]:
+    """Most probable components of the rows of a chunk, and its log-likelihood."""
+    joint = scorer(chunk.values)
+    return joint.argmax(axis=0), float(chunk.weights.astype(float) @ posterior(joint)[1])

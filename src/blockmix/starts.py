@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -274,29 +275,53 @@ def _one_hot(labels: IntArray, n_components: int, dtype: np.dtype[np.floating]) 
     return z
 
 
-def _given(init: np.ndarray, X: FloatArray, weights: FloatArray, n_components: int) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class OneHot:
+    """Hard responsibilities (N, G) that are held as labels, one small number per row, and written out by chunks."""
+
+    codes: IntArray
+    n_components: int
+    dtype: np.dtype[np.floating]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and components."""
+        return len(self.codes), self.n_components
+
+    def __getitem__(self, place: slice) -> FloatArray:
+        return _one_hot(self.codes[place], self.n_components, self.dtype)
+
+
+def given(init: ArrayLike, n_rows: int, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray | OneHot:
     """Responsibilities from an array of labels or responsibilities, checked."""
-    shapes = f"labels of shape ({len(X)},) or responsibilities of shape ({len(X)}, {n_components})"
-    if init.shape == (len(X),):
-        z = _from_labels(init, n_components, X.dtype)
-    elif init.shape == (len(X), n_components):
-        z = _from_responsibilities(init, X.dtype)
-    else:
-        raise ValueError(f"init has shape {init.shape}: give {shapes}, or a name")
+    found = np.asarray(init)
+    if found.shape == (n_rows,):
+        small = np.min_scalar_type(n_components)
+        return OneHot(_codes(found, n_components).astype(small), n_components, np.dtype(dtype))
+    if found.shape == (n_rows, n_components):
+        return _from_responsibilities(found, dtype)
+    shapes = f"labels of shape ({n_rows},) or responsibilities of shape ({n_rows}, {n_components})"
+    raise ValueError(f"init has shape {found.shape}: give {shapes}, or a name")
+
+
+def _given(init: np.ndarray, X: FloatArray, weights: FloatArray, n_components: int) -> FloatArray:
+    """Responsibilities from an array of labels or responsibilities, in which every component has rows that count."""
+    z = given(init, len(X), n_components, X.dtype)[:]
     alone = np.flatnonzero(weights @ z == 0)
     if len(alone):
         raise ValueError(f"component {alone[0]} of init has no rows: give each component some, or lower n_components")
     return z
 
 
-def _from_labels(labels: np.ndarray, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray:
+def _codes(labels: np.ndarray, n_components: int) -> IntArray:
+    """Labels as numbers from 0 to G − 1."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.argmin(np.isfinite(labels)))
         raise ValueError(f"label {labels[row]} of row {row} in init is no label: give every row an integer or a name")
     values, codes = np.unique(labels, return_inverse=True)
     if len(values) != n_components:
         raise ValueError(f"init has {len(values)} different labels, n_components is {n_components}: make them equal")
-    return _one_hot(codes, n_components, dtype)
+    return np.asarray(codes)
 
 
 def _from_responsibilities(init: np.ndarray, dtype: np.dtype[np.floating]) -> FloatArray:

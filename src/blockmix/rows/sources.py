@@ -1,0 +1,60 @@
+"""Sources: what kind of thing X is, decided here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from blockmix._types import FloatArray
+from blockmix.rows.array import ArrayRows
+from blockmix.rows.chunks import Rows
+from blockmix.rows.npy import ArrayFile
+from blockmix.rows.streamed import Source, StreamedRows
+from blockmix.rows.tables import ChunkFactory, SparseTable
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X need not be in memory: then it is checked as it is read, and not by scikit-learn beforehand."""
+    return isinstance(X, (str, os.PathLike, np.memmap, Iterator)) or (callable(X) and not hasattr(X, "__array__"))
+
+
+def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None) -> Rows:
+    """Rows, in their own units, of what need not be in memory.
+
+    Parameters
+    ----------
+    X : path, numpy.memmap, or function that returns an iterator of chunks
+    weights : array of shape (N,) or None
+        How often each row counts.
+    dtype : type or None
+        Type of the chunks; None takes that of X if it is float32, and double precision otherwise.
+    """
+    return StreamedRows.of(_source(X), weights, dtype)
+
+
+def in_memory(X: Any, weights: FloatArray | None = None) -> Rows:
+    """Rows, in their own units, of a matrix of finite numbers, dense or in CSR form."""
+    if issparse(X):
+        return StreamedRows.of(SparseTable(X), weights)
+    return ArrayRows.of(X, weights)
+
+
+def _source(X: Any) -> Source:
+    if isinstance(X, np.memmap):
+        return ArrayFile.of(X)
+    if isinstance(X, (str, os.PathLike)):
+        return _file(Path(X))
+    if isinstance(X, Iterator):
+        raise TypeError("X can be read only once, and a fit reads it many times: give the function that makes it")
+    return ChunkFactory.of(X)
+
+
+def _file(path: Path) -> Source:
+    if path.suffix == ".npy":
+        return ArrayFile.load(path)
+    raise ValueError(f"{path} is no kind of file that rows are read from: give a .npy file")

@@ -1,0 +1,190 @@
+"""Streamed rows: read from a source a piece at a time, and never all at once.
+
+A source (a file, a sparse matrix, a factory of chunks) brings its pieces in order, as often as it is asked; chunks of
+them go to a function on threads. What cannot be read is refused by the name of its piece.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+from blockmix._types import FloatArray
+from blockmix.rows.array import ArrayRows
+from blockmix.rows.chunks import Chunk, Rows, S, Spread, chosen_rows, in_order, places, total
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some consecutive rows of a source: their name in an error, their number, and what reads them, shape (m, p)."""
+
+    name: str
+    n_rows: int
+    read: Callable[[], Any]
+
+
+class Source(Protocol):
+    """Rows of one type that need not be in memory."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns p."""
+        ...
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns, if they have any."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values as they lie there."""
+        ...
+
+    def pieces(self) -> Iterator[Piece]:
+        """All rows, in the same order whenever they are asked for."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedRows(Rows):
+    """The rows of a source, read as standardized chunks on threads, a few pieces at a time.
+
+    Parameters
+    ----------
+    source : Source
+    weights : array of shape (N,) or None
+        None counts every row once.
+    location, scale : arrays of shape (p,)
+        A value x is read as (x − location) / scale; chunks have their type.
+    count : int
+        Number of rows, 0 before they have been counted.
+    n_threads : int
+        Threads that read chunks.
+    """
+
+    source: Source
+    weights: FloatArray | None
+    location: FloatArray
+    scale: FloatArray
+    count: int = 0
+    n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    @classmethod
+    def of(cls, source: Source, weights: FloatArray | None = None, dtype: Any = None) -> Self:
+        """The rows of a source in their own units; of its type, or double precision for whole numbers."""
+        kept = np.dtype(dtype or (source.dtype if source.dtype == np.float32 else np.float64))
+        counted = None if weights is None else weights.astype(kept)
+        return cls(source, counted, np.zeros(source.n_columns, kept), np.ones(source.n_columns, kept))
+
+    @property
+    def names(self) -> list[str] | None:  # type: ignore[override]
+        """Names of the columns, if they have any."""
+        return self.source.names
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows N."""
+        return self.count
+
+    @property
+    def total_weight(self) -> float:
+        """Σw, the number of rows when all weights are 1."""
+        return float(self.count if self.weights is None else self.weights.sum(dtype=float))
+
+    def measured(self) -> Self:
+        """The same rows, counted and standardized by their own weighted mean and deviation."""
+        spread = self.plain().map_sum(Spread.of)
+        return self._in(count=spread.n_rows, **spread.units(self.location.dtype))
+
+    def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
+        """At most so many rows that count, drawn evenly, in order, as rows in memory."""
+        numbers = chosen_rows(self.n_rows, self.weights, most, rng)
+        return sampled(self, numbers)
+
+    def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
+        """Apply a function to every chunk, in order; several pieces are worked on at a time."""
+        for results in self._each(lambda chunks: [function(chunk) for chunk in chunks]):
+            yield from results
+
+    def map_sum(self, function: Callable[[Chunk], S]) -> S:
+        """Sum of a statistic over all chunks: within each piece, and then over the pieces."""
+        return total(self._each(lambda chunks: total(function(chunk) for chunk in chunks)))
+
+    def _each(self, work: Callable[[Iterator[Chunk]], T]) -> Iterator[T]:
+        """Results of some work on the chunks of each piece."""
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            yield from in_order(pool, lambda found: work(self._chunks(*found)), self._placed(), 2 * self.n_threads)
+
+    def _placed(self) -> Iterator[tuple[Piece, int]]:
+        """Pieces, each with the number of its first row; as many rows in all as there were at the first look."""
+        start = 0
+        for piece in self.source.pieces():
+            yield piece, start
+            start += piece.n_rows
+        if start == 0:
+            raise ValueError("X has no rows")
+        if self.count not in (0, start):
+            raise ValueError(f"X had {self.count} rows at first and now has {start}: leave it as it is during a fit")
+        if self.weights is not None and len(self.weights) != start:
+            raise ValueError(f"sample_weight has {len(self.weights)} numbers for {start} rows: give one for each row")
+
+    def _chunks(self, piece: Piece, start: int) -> Iterator[Chunk]:
+        values = dense(piece, self.location.dtype, len(self.location))
+        if self.count == 0:  # at the first look, or the only one
+            refuse_missing(values, start, piece.name, self.names)
+        for place in places(piece.n_rows, self.n_columns, start):
+            part = values[place.start - start : place.stop - start]
+            standard = np.subtract(part.T, self.location[:, None], order="C")
+            standard /= self.scale[:, None]
+            weights = np.ones(standard.shape[1], standard.dtype) if self.weights is None else self.weights[place]
+            if len(weights) < standard.shape[1]:
+                raise ValueError(f"sample_weight has {len(self.weights or ())} numbers for more rows than that")
+            yield Chunk(standard, weights, place)
+
+
+def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
+    """The values of a piece, shape (m, p), with the number of columns that all of them have."""
+    try:
+        found = np.asarray(piece.read())
+        if found.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        values: FloatArray = found.astype(dtype, copy=False)
+    except Exception as error:
+        raise ValueError(f"{piece.name} cannot be read ({type(error).__name__}: {error})") from error
+    if values.ndim != 2 or values.shape[1] != n_columns:
+        raise ValueError(f"{piece.name} has shape {values.shape} instead of (rows, {n_columns}): all need as many")
+    if len(values) != piece.n_rows:
+        raise ValueError(f"{piece.name} has {len(values)} rows instead of {piece.n_rows}: it is truncated")
+    return values
+
+
+def refuse_missing(values: FloatArray, start: int, name: str, names: list[str] | None) -> None:
+    """Raise an error that names the first value (m, p) that is not a finite number."""
+    if np.isfinite(values).all():
+        return
+    row, j = np.argwhere(~np.isfinite(values))[0]
+    column = f"column {j}" if names is None else f"column {j} ({names[j]!r})"
+    raise ValueError(f"{name}: row {start + row} has {values[row, j]:g} in {column}: fill it or leave the row out")
+
+
+def sampled(rows: Rows, numbers: Any) -> ArrayRows:
+    """The rows of these numbers, or all of them, as rows in memory with the same units."""
+
+    def of(chunk: Chunk) -> tuple[FloatArray, FloatArray]:
+        if numbers is None:
+            return chunk.values, chunk.weights
+        first, last = np.searchsorted(numbers, [chunk.place.start, chunk.place.stop])
+        here = numbers[first:last] - chunk.place.start
+        return chunk.values[:, here], chunk.weights[here]
+
+    values, weights = zip(*rows.plain().map(of), strict=True)
+    X = np.ascontiguousarray(np.concatenate(values, axis=1).T)
+    return ArrayRows(X, np.concatenate(weights), rows.location, rows.scale, os.cpu_count() or 1)
