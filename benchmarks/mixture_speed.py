@@ -118,7 +118,8 @@ def big(n: int, p: int, G: int, K: int, spread: float) -> None:
 
 def iteration(X: np.ndarray, labels: np.ndarray, fitted: GaussianBiclustering) -> None:
     """One EM iteration with fixed blocks against one of scikit-learn, and against the machine's matrix-product rate."""
-    from blockmix.em import Prior, maximize, sweep
+    from blockmix.em import maximize, sweep
+    from blockmix.parameters import Prior
     from blockmix.rows import ArrayRows, one_blas_thread
 
     rows = ArrayRows.standardized(X)

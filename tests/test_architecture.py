@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
         "rows",
         "convergence",
         "starts",
+        "parameters",
         "em",
         "pooled",
         "ascent",

@@ -24,9 +24,10 @@ from blockmix.ascent import (
     thin_components,
 )
 from blockmix.convergence import Outcome
-from blockmix.em import Layout, Parameters, Prior, centered_scatter, regrouped, sweep
+from blockmix.em import centered_scatter, regrouped, sweep
 from blockmix.grouping import BicRule, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
 from blockmix.grouping.proposal import Proposal
+from blockmix.parameters import Layout, Parameters, Prior
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
 

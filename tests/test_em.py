@@ -14,21 +14,10 @@ from scipy.special import logsumexp
 from strategies import Matrix, block_rows, covariance, partitions, seeds
 
 from blockmix import em
+from blockmix import parameters as parameters_module
 from blockmix.blocks import BlockCovariance
-from blockmix.em import (
-    Layout,
-    Parameters,
-    Prior,
-    Statistics,
-    assemble,
-    centered_scatter,
-    component_means,
-    log_joint,
-    maximize,
-    posterior,
-    regrouped,
-    sweep,
-)
+from blockmix.em import Statistics, centered_scatter, component_means, log_joint, maximize, posterior, regrouped, sweep
+from blockmix.parameters import Layout, Parameters, Prior, assemble
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
 from blockmix.rows import chunks as chunks_module
@@ -196,7 +185,7 @@ def test_whole_covariances_are_the_same_as_their_blocks(mixture: tuple[ArrayRows
     found = []
     for limit in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(em, "_WHOLE", limit)
+            patch.setattr(parameters_module, "_WHOLE", limit)
             again = assemble(parameters.weights, parameters.means, parameters.covariances)
             sizes = [stack.columns.shape[1] for stack in again.layout.stacks]
             assert (again.layout.stacks[0].mask is not None) == bool(limit)

@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose
 from blockmix import em, pooled
 from blockmix._types import FloatArray
 from blockmix.ascent import Model, first_parameters
-from blockmix.em import Layout, Parameters, Prior, centered_scatter, maximize, regrouped
+from blockmix.em import centered_scatter, maximize, regrouped
 from blockmix.grouping.hierarchical import HierarchicalGrouping
+from blockmix.parameters import Layout, Parameters, Prior, assemble
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
 
@@ -79,7 +80,7 @@ def test_other_fits_go_the_long_way(N: int, shared: bool, monkeypatch: pytest.Mo
     # Red if a wide table or separate covariances took the way through the total scatter.
     rows, parameters, _ = shared_mixture(2)
     if not shared:
-        parameters = em.assemble(
+        parameters = assemble(
             parameters.weights,
             parameters.means,
             parameters.covariances[:1] * 1 + tuple(type(c)(c.partition, c.factors) for c in parameters.covariances[1:]),

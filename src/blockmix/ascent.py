@@ -17,9 +17,6 @@ from blockmix.blocks import logdet
 from blockmix.convergence import Aitken, Outcome
 from blockmix.em import (
     SINGULAR,
-    Layout,
-    Parameters,
-    Prior,
     Statistics,
     centered_scatter,
     component_means,
@@ -31,6 +28,7 @@ from blockmix.em import (
 from blockmix.grouping.n_groups import find_groups
 from blockmix.grouping.proposal import Grouping
 from blockmix.objective import price
+from blockmix.parameters import Layout, Parameters, Prior
 from blockmix.partition import Partition
 from blockmix.pooled import sweep
 from blockmix.rows import Chunk, Rows

@@ -18,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.ascent import Ascent, Callback, Model, climb, first_parameters, lost_components, thin_components
 from blockmix.blocks import BlockCovariance
-from blockmix.em import Parameters, Prior, log_joint
+from blockmix.em import log_joint
 from blockmix.grouping.n_groups import BicRule, as_grouping, as_rule
 from blockmix.grouping.proposal import Grouping, Rule, check_n_groups
 from blockmix.mixture import Scorer
 from blockmix.modes import Mode, modes
+from blockmix.parameters import Parameters, Prior
 from blockmix.raced import RacedMixture
 from blockmix.rows import Rows
 

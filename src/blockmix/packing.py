@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.blocks import BlockCovariance
-from blockmix.em import Parameters, assemble
 from blockmix.grouping.n_groups import GROUPINGS, RULES
+from blockmix.parameters import Parameters, assemble
 
 _TAG = "$"
 

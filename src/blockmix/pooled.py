@@ -14,7 +14,8 @@ import numpy as np
 
 from blockmix import em
 from blockmix._types import FloatArray
-from blockmix.em import Parameters, Statistics, posterior
+from blockmix.em import Statistics, posterior
+from blockmix.parameters import Parameters
 from blockmix.rows import Chunk, Rows
 
 # Total scatters of rows that are still in use: EM sweeps the same rows a hundred times.
