@@ -20,17 +20,20 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.files import replacing
-from blockmix.report.contents import Subject, check_subject, contents, row_names_of
+from blockmix.report.contents import contents
+from blockmix.report.subject import Subject, check_subject, row_names_of
 from blockmix.selection import SelectionTable
 
 _SCRIPTS = (
     "core.js",
     "colors.js",
+    "tables.js",
     "raster.js",
     "dendrogram.js",
     "component.js",
     "checkerboard.js",
-    "tables.js",
+    "overview.js",
+    "lists.js",
     "main.js",
 )
 

@@ -1,66 +1,92 @@
 // Checkerboard: the standardized data, rows by component and columns by group.
 
-function checkerboard(board) {
-  const pixels = decoded(board.pixels);
-  const [columns, rows] = [board.starts.length - 1, board.rowStarts.length - 1];
-  const p = board.columns.length;
-  const total = board.rowStarts[rows];
-  const reduced = columns < p;
-  const lens = new Lens();
-  const bands = runs(board.rowComponents, [...Array(rows).keys()]).map((run) => ({ ...run, g: run.label }));
-  let [image, by, order] = [null, 0, board.columns];
+class Checkerboard {
+  constructor(board) {
+    Object.assign(this, { board, pixels: decoded(board.pixels), lens: new Lens(), image: null });
+    [this.columns, this.rows, this.p] = [board.starts.length - 1, board.rowStarts.length - 1, board.columns.length];
+    this.reduced = this.columns < this.p;
+    // Lines of pixels are even, so the border of a component is a border of lines.
+    this.bands = runs(board.rowComponents, [...Array(this.rows).keys()]);
+    this.sizes = report.families.map((labels) => groupsOf(labels).map((group) => group.length));
+    redraws.add(() => (this.image = null));
+    this.raster = new Raster({
+      label: `Checkerboard of the standardized data: ${count(board.total, "row")} by component, `
+        + `${count(this.p, "column")} by group. Arrow keys read the values, plus and minus zoom.`,
+      lens: this.lens, gutter: 112, footer: this.p <= 60 ? 92 : 0, ratio: null,
+      shape: () => [this.columns, this.rows],
+      image: () => (this.image ??= this.paint()),
+      overlay: (context, place) => this.groups(context, place),
+      margin: (context, place) => this.components(context, place),
+      below: (context, place) => this.names(context, place),
+      describe: (u, v) => this.describe(u, v),
+    });
+    this.raster.canvas.classList.add("board");
+    this.orderBy(0);
+  }
 
-  const orderBy = (g) => {
-    by = g;
-    order = reduced ? board.columns : arranged(report.labels[g], report.views[Math.min(g, report.views.length - 1)].leaves);
-    image = null;
-    lens.changed();
-  };
-  const paint = () => {
+  /** Columns in the group order of a component; averaged columns stay as they are. */
+  orderBy(g) {
+    const { leaves } = report.views[Math.min(g, report.views.length - 1)];
+    this.by = g;
+    this.order = this.reduced ? this.board.columns : arranged(report.labels[g], leaves);
+    this.image = null;
+    this.lens.changed();
+  }
+
+  byte(line, at) {
+    return this.pixels[line * this.columns + (this.reduced ? at : this.order[at])];
+  }
+
+  paint() {
+    const { columns, rows } = this;
     const made = new ImageData(columns, rows);
     const [target, colors] = [new Uint32Array(made.data.buffer), lookup()];
-    for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) target[i * columns + j] = colors[pixels[i * columns + (reduced ? j : order[j])]];
+    for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) target[i * columns + j] = colors[this.byte(i, j)];
     const canvas = h("canvas", { width: columns, height: rows });
     canvas.getContext("2d").putImageData(made, 0, 0);
     return canvas;
-  };
-  // Pixels are even, so the border of a component is a border of pixels.
-  const overlay = (context, { X, Y }) => {
-    for (const { g, start, stop } of bands) {
-      const [top, bottom] = [Y(start / rows), Y(stop / rows)];
-      for (const run of runs(report.families[g], order)) {
-        context.fillStyle = groupColor(run.label, alone[g][order[run.start]]);
-        context.fillRect(X(run.start / p), top, X(run.stop / p) - X(run.start / p), 6);
-        if (g !== by || reduced) continue;
+  }
+
+  /** A strip in the colors of its groups above each component, and their borders where they are contiguous. */
+  groups(context, { X, Y }) {
+    for (const { label: g, start, stop } of this.bands) {
+      const [top, bottom] = [Y(start / this.rows), Y(stop / this.rows)];
+      for (const run of runs(report.families[g], this.order)) {
+        const [left, right] = [X(run.start / this.p), X(run.stop / this.p)];
+        context.fillStyle = groupColor(run.label, this.sizes[g][run.label] === 1);
+        context.fillRect(left, top, right - left, 6);
+        if (g !== this.by || this.reduced) continue;
         context.fillStyle = ink("frame");
-        context.fillRect(X(run.stop / p) - 0.5, top, 1, bottom - top);
+        context.fillRect(right - 0.5, top, 1, bottom - top);
       }
       context.fillStyle = ink("ground");
       context.fillRect(X(0), bottom - 1, X(1) - X(0), 2);
     }
-  };
-  const margin = (context, place) => {
+  }
+
+  components(context, { margin, height, Y }) {
     context.textBaseline = "middle";
     context.textAlign = "right";
-    for (const { g, start, stop } of bands) {
-      const [top, bottom] = [Math.max(0, place.Y(start / rows)), Math.min(place.height, place.Y(stop / rows))];
+    for (const { label: g, start, stop } of this.bands) {
+      const [top, bottom] = [Math.max(0, Y(start / this.rows)), Math.min(height, Y(stop / this.rows))];
       if (bottom - top < 14) continue;
+      const [middle, roomy] = [(top + bottom) / 2, bottom - top > 32];
       context.fillStyle = ink("text");
       context.font = `600 12px ${FONT}`;
-      context.fillText(report.isMixture ? `Component ${g}` : "All rows", place.margin - 10, (top + bottom) / 2 - (bottom - top > 32 ? 8 : 0));
+      context.fillText(report.isMixture ? `Component ${g}` : "All rows", margin - 10, middle - (roomy ? 8 : 0));
       context.fillStyle = ink("soft");
       context.font = `12px ${FONT}`;
-      const n = report.summaries[g].rows;
-      if (bottom - top > 32) context.fillText(count(n, "row"), place.margin - 10, (top + bottom) / 2 + 9);
+      if (roomy) context.fillText(count(report.summaries[g].rows, "row"), margin - 10, middle + 9);
     }
-  };
-  const below = (context, { X, height, margin, width }) => {
+  }
+
+  names(context, { X, height, margin, width }) {
     context.fillStyle = ink("text");
     context.font = `12px ${FONT}`;
     context.textAlign = "right";
     context.textBaseline = "middle";
-    order.forEach((column, at) => {
-      const x = X((at + 0.5) / p);
+    this.order.forEach((column, at) => {
+      const x = X((at + 0.5) / this.p);
       if (x < margin || x > margin + width) return;
       context.save();
       context.translate(x, height + 7);
@@ -68,36 +94,36 @@ function checkerboard(board) {
       context.fillText(fitted(context, columnName(column), 112), 0, 0);
       context.restore();
     });
-  };
-  const describe = (u, v) => {
-    const [i, j] = [Math.floor(v * rows), Math.floor(u * columns)];
-    const members = order.slice(board.starts[j], board.starts[j + 1]);
+  }
+
+  describe(u, v) {
+    const { board, order } = this;
+    const [i, j] = [Math.floor(v * this.rows), Math.floor(u * this.columns)];
     const g = board.rowComponents[i];
-    const n = board.rowStarts[i + 1] - board.rowStarts[i];
-    const who = board.rows ? `row ${rowName(board.rows[i])}` : `mean of ${count(n, "row")}`;
-    const column = members.length === 1 ? `${columnName(members[0])} · group ${report.labels[g][members[0]]}` : `${columnName(members[0])} … ${columnName(members.at(-1))} (mean of ${members.length})`;
-    const value = ((pixels[i * columns + (reduced ? j : order[j])] - 127) / 127) * board.limit;
-    return [column, `${who} · component ${g}`, `${signed(value)} standard deviations`];
-  };
-  const alone = report.labels.map((labels) => {
-    const sizes = groupsOf(labels).map((group) => group.length);
-    return labels.map((label) => sizes[label] === 1);
-  });
-  orderBy(0);
-  redraws.add(() => (image = null));
-  const raster = new Raster({
-    label: `Checkerboard of the standardized data: ${count(board.total, "row")} by component, ${count(p, "column")} by group. Arrow keys read the values, plus and minus zoom.`,
-    lens, gutter: 112, footer: p <= 60 ? 92 : 0, below, ratio: null, shape: () => [columns, rows], image: () => (image ??= paint()), overlay, margin, describe,
-  });
-  raster.canvas.classList.add("board");
+    const members = order.slice(board.starts[j], board.starts[j + 1]);
+    const averaged = count(board.rowStarts[i + 1] - board.rowStarts[i], "row");
+    const who = board.rows ? `row ${rowName(board.rows[i])}` : `mean of ${averaged}`;
+    const value = ((this.byte(i, j) - 127) / 127) * board.limit;
+    return [columnsName(members, report.labels[g]), `${who} · component ${g}`, `${signed(value)} standard deviations`];
+  }
+}
+
+function checkerboard(board) {
+  const made = new Checkerboard(board);
+  const choose = (event) => made.orderBy(Number(event.target.value));
   const choices = report.labels.map((_, g) => h("option", { value: g }, `component ${g}`));
-  const chooser = report.labels.length > 1 && !reduced
-    ? h("label", { class: "choose" }, "Columns in the order of ", h("select", { id: "board-order", onchange: (event) => orderBy(Number(event.target.value)) }, choices))
-    : null;
-  const averaged = board.rows ? "" : ` A line of pixels is the mean of about ${count(Math.round(total / rows), "row")}.`;
-  const sampled = board.sampled < board.total ? ` Drawn from ${thousands(board.sampled)} of ${thousands(board.total)} rows.` : "";
-  section("checkerboard", "Checkerboard",
-    h("p", {}, `Every row and column of the data, each column less its mean and divided by its deviation. Rows stand by component, columns by group; the strip above a component has the colors of its own groups.${averaged}${sampled}`),
-    chooser, h("figure", { class: "board-figure" }, raster.canvas),
-    h("div", { class: "under" }, scale(board.limit.toFixed(1), "standard deviations"), zoomButtons(lens, "the checkerboard")));
+  const select = h("select", { id: "board-order", onchange: choose }, choices);
+  const choosable = report.labels.length > 1 && !made.reduced;
+  const line = count(Math.round(board.rowStarts.at(-1) / made.rows), "row");
+  const told = [
+    "The data, each column less its mean and divided by its deviation. Rows stand by component, columns by group; the "
+      + "strip above a component has the colors of its own groups.",
+    board.rows ? "" : `A line of pixels is the mean of about ${line}.`,
+    board.sampled < board.total ? `Drawn from ${thousands(board.sampled)} of ${count(board.total, "row")}.` : "",
+  ];
+  section("checkerboard", "Checkerboard", h("p", {}, told.filter(Boolean).join(" ")),
+    choosable ? h("label", { class: "choose" }, "Columns in the order of ", select) : null,
+    h("figure", {}, made.raster.canvas),
+    h("div", { class: "under" }, scale(board.limit.toFixed(1), "standard deviations"),
+      zoomButtons(made.lens, "the checkerboard")));
 }

@@ -41,8 +41,8 @@ function groupColor(number, alone) {
 /** A color of the style sheet, as the theme has it. */
 function ink(name) {
   const inks = {
-    light: { text: "#1d2024", soft: "#5d646d", faint: "#a9aeb5", frame: "#14161a", ground: "#ffffff", accent: "#9a3412" },
-    dark: { text: "#e9e7e2", soft: "#a3a8b0", faint: "#6b7078", frame: "#f4f2ed", ground: "#191b1f", accent: "#ffb38a" },
+    light: { text: "#1d2024", soft: "#5d646d", faint: "#a9aeb5", frame: "#14161a", ground: "#fff", accent: "#9a3412" },
+    dark: { text: "#e9e7e2", soft: "#a3a8b0", faint: "#6b7078", frame: "#f4f2ed", ground: "#191b1f", accent: "#fb8" },
   };
   return inks[theme()][name];
 }
@@ -58,7 +58,7 @@ function scale(limit, noun) {
   };
   redraws.add(paint);
   paint();
-  return h("p", { class: "scale" }, h("span", {}, `−${limit}`), bar, h("span", {}, `+${limit}`), h("span", { class: "scale-noun" }, noun));
+  return h("p", { class: "scale" }, h("span", {}, `−${limit}`), bar, h("span", {}, `+${limit} ${noun}`));
 }
 
 /** Everything that is drawn again when the theme, the size or the paper changes. */

@@ -2,6 +2,8 @@
 
 const GUTTER = Math.round(28 + Math.min(112, 6.2 * Math.max(...report.columns.map((name) => name.length), 7)));
 
+const NO_FEWER = "Fewer groups than fitted need the data: the estimated correlation is zero between groups.";
+
 class ComponentPanel {
   constructor(view, index) {
     Object.assign(this, { view, index, id: `component-${index}`, lens: new Lens() });
@@ -23,7 +25,8 @@ class ComponentPanel {
     this.rasters = kinds.map((kind) => this.raster(kind));
     this.tree = new Dendrogram(view, this.lens, GUTTER, () => this.state, (K) => this.showCut(K));
     this.list = h("div", { class: "groups", id: `${id}-groups` });
-    const figure = (raster, i) => h("figure", {}, h("figcaption", {}, kinds[i] === "observed" ? "Observed" : "Estimated"), raster.canvas);
+    const titles = { observed: "Observed", estimated: "Estimated" };
+    const figure = (raster, i) => h("figure", {}, h("figcaption", {}, titles[kinds[i]]), raster.canvas);
     return h("section", { class: "component", id, "aria-labelledby": `${id}-heading` },
       h("h3", { id: `${id}-heading` }, view.name, h("span", { class: "aside" }, this.aside())),
       h("div", { class: "maps" },
@@ -44,22 +47,27 @@ class ComponentPanel {
     const { view, id, p } = this;
     const bounds = { min: view.leastGroups, max: p, step: 1 };
     const change = (event) => this.showCut(Number(event.target.value));
-    this.slider = h("input", { type: "range", id: `${id}-slider`, ...bounds, "aria-describedby": `${id}-status`, "aria-controls": `${id}-groups`, oninput: change });
-    this.number = h("input", { type: "number", ...bounds, "aria-label": `Number of groups, ${view.name}`, onchange: change });
-    this.back = h("button", { type: "button", onclick: () => (this.showFitted(true), this.slider.focus()) }, "Back to the fitted groups");
+    const about = { "aria-describedby": `${id}-status`, "aria-controls": `${id}-groups` };
+    const label = `Number of groups, ${view.name}`;
+    const back = () => {
+      this.showFitted(true);
+      this.slider.focus();
+    };
+    this.slider = h("input", { type: "range", id: `${id}-slider`, ...bounds, ...about, oninput: change });
+    this.number = h("input", { type: "number", ...bounds, "aria-label": label, onchange: change });
+    this.back = h("button", { type: "button", onclick: back }, "Back to the fitted groups");
     this.status = h("p", { class: "status", id: `${id}-status` });
     return h("div", { class: "controls" },
       h("label", { for: `${id}-slider` }, "Cut the tree into groups"),
       h("div", { class: "slider" }, this.slider, this.number),
-      this.status, this.back,
-      view.leastGroups > 1 && p > 1 ? h("p", { class: "hint" }, "Fewer groups than fitted need the data: the estimated correlation is zero between groups.") : null);
+      this.status, this.back, view.observed ? null : h("p", { class: "hint" }, NO_FEWER));
   }
 
   showFitted(say = false) {
     const { view, fittedK } = this;
-    const told = view.isCut
-      ? `As fitted: ${count(fittedK, "group")}, which is this tree cut at ${fittedK}.`
-      : `As fitted: ${count(fittedK, "group")}. The fit weighs the likelihood, and its groups are not a cut of this tree.`;
+    const told = `As fitted: ${count(fittedK, "group")}` + (view.isCut
+      ? `, which is this tree cut at ${fittedK}.`
+      : ". The fit weighs the likelihood, and its groups are not a cut of this tree.");
     this.show(view.labels, view.isCut ? fittedK : null, fittedK, told, say);
     this.back.classList.add("gone");
   }
@@ -71,7 +79,8 @@ class ComponentPanel {
     if (K === fittedK && labels.every((label, column) => label === view.labels[column])) return this.showFitted(true);
     const largest = Math.max(...groupsOf(labels).map((group) => group.length));
     const changed = moved(view.labels, labels);
-    const told = `Tree cut into ${count(K, "group")}; the largest has ${count(largest, "column")}. ${count(changed, "column")} in another group than fitted.`;
+    const told = `Tree cut into ${count(K, "group")}; the largest has ${count(largest, "column")}. `
+      + `${count(changed, "column")} in another group than fitted.`;
     this.show(labels, K, K, told, true);
     this.back.classList.remove("gone");
   }
@@ -96,7 +105,8 @@ class ComponentPanel {
   /** Numbers that choose the groups' colors: as in the other components, where there is a color for each. */
   numbers(labels, order, sizes) {
     const families = report.families[Math.min(this.index, report.families.length - 1)];
-    if (labels === this.view.labels && Math.max(...report.families.flat()) < GROUP_COLORS.length) return new Map(labels.map((label, column) => [label, families[column]]));
+    const enough = Math.max(...families) < GROUP_COLORS.length;
+    if (labels === this.view.labels && enough) return new Map(labels.map((label, column) => [label, families[column]]));
     const shown = [...new Set(order.map((column) => labels[column]))].filter((label) => sizes[label] > 1);
     return new Map(shown.map((label, at) => [label, at]));
   }
@@ -105,7 +115,8 @@ class ComponentPanel {
     const { view, p } = this;
     const names = p <= 40 ? ` Columns: ${view.leaves.map(columnName).join(", ")}.` : "";
     return new Raster({
-      label: `${kind} correlation of ${count(p, "column")}, ${view.name}. Arrow keys read the values, plus and minus zoom.${names}`,
+      label: `${kind} correlation of ${count(p, "column")}, ${view.name}. `
+        + `Arrow keys read the values, plus and minus zoom.${names}`,
       lens: this.lens, gutter: GUTTER, footer: 0, ratio: 1,
       shape: () => [this.cells, this.cells],
       image: () => (this.images[kind] ??= this.paint(kind)),
@@ -126,7 +137,9 @@ class ComponentPanel {
     const places = this.reduced ? [...Array(m).keys()] : this.state.order.map((column) => this.leafPlace[column]);
     const image = new ImageData(m, m);
     const [target, colors] = [new Uint32Array(image.data.buffer), lookup()];
-    for (let i = 0; i < m; i++) for (let j = 0; j < m; j++) target[i * m + j] = colors[this.byte(kind, places[i], places[j])];
+    for (let i = 0; i < m; i++) {
+      for (let j = 0; j < m; j++) target[i * m + j] = colors[this.byte(kind, places[i], places[j])];
+    }
     const canvas = h("canvas", { width: m, height: m });
     canvas.getContext("2d").putImageData(image, 0, 0);
     return canvas;
@@ -160,7 +173,9 @@ class ComponentPanel {
       if (cell >= 8.5) {
         context.fillStyle = ink("text");
         for (let at = start; at < stop; at++) write(columnName(order[at]), Y((at + 0.5) / p));
-      } else if (bottom - top >= 13) write(count(sizes[label], "column"), Math.min(height - 7, Math.max(7, (top + bottom) / 2)));
+      } else if (bottom - top >= 13) {
+        write(count(sizes[label], "column"), Math.min(height - 7, Math.max(7, (top + bottom) / 2)));
+      }
     }
   }
 
@@ -168,20 +183,21 @@ class ComponentPanel {
     const [a, b] = [v, u].map((fraction) => Math.floor(fraction * this.cells));
     const { labels, order } = this.state;
     const { starts } = this.view;
-    const columns = [a, b].map((cell) => order.slice(starts[cell], starts[cell + 1]));
+    const columns = [a, b].map((cell) => columnsName(order.slice(starts[cell], starts[cell + 1]), labels));
     const places = [a, b].map((cell) => (this.reduced ? cell : this.leafPlace[order[cell]]));
-    const named = (list) => list.length === 1 ? `${columnName(list[0])} · group ${labels[list[0]]}` : `${columnName(list[0])} … ${columnName(list.at(-1))} (${list.length} columns)`;
+    const kinds = this.view.observed ? ["observed", "estimated"] : ["estimated"];
     const value = (kind) => signed((this.byte(kind, ...places) - 127) / 127);
-    const mean = this.reduced ? "mean " : "";
-    return [named(columns[0]), named(columns[1]),
-      ...(this.view.observed ? [`${mean}observed ${value("observed")}`] : []), `${mean}estimated ${value("estimated")}`];
+    return [...columns, ...kinds.map((kind) => `${this.reduced ? "mean " : ""}${kind} ${value(kind)}`)];
   }
 }
 
 /** How many columns would have to change group to turn one partition into the other, groups matched greedily. */
 function moved(before, after) {
   const overlap = new Map();
-  before.forEach((a, column) => overlap.set(`${a} ${after[column]}`, (overlap.get(`${a} ${after[column]}`) ?? 0) + 1));
+  before.forEach((a, column) => {
+    const pair = `${a} ${after[column]}`;
+    overlap.set(pair, (overlap.get(pair) ?? 0) + 1);
+  });
   const [left, right] = [new Set(), new Set()];
   let kept = 0;
   for (const [pair, shared] of [...overlap].sort((x, y) => y[1] - x[1])) {
@@ -196,30 +212,14 @@ function moved(before, after) {
 
 /** The groups by name: largest first, columns alone together at the end. */
 function groupList(labels, colorOf) {
-  const groups = groupsOf(labels).map((columns, label) => ({ columns, label })).sort((a, b) => b.columns.length - a.columns.length);
+  const groups = groupsOf(labels).map((columns, label) => ({ columns, label }));
   const together = groups.filter(({ columns }) => columns.length > 1);
-  const alone = groups.filter(({ columns }) => columns.length === 1);
-  const line = (head, columns, color) => h("li", {}, dot(color), h("b", {}, head), " ", names(columns.map(columnName), labels.length > 60 ? 9 : 40));
+  together.sort((a, b) => b.columns.length - a.columns.length);
+  const alone = groups.filter(({ columns }) => columns.length === 1).map(({ columns }) => columns[0]);
+  const most = labels.length > 60 ? 9 : 40;
+  const line = (head, columns, color) => h("li", {}, dot(color), h("b", {}, `${head} · ${columns.length}`), " ",
+    names(columns.map(columnName), most));
   return h("ul", { "aria-label": "Groups" },
-    together.map(({ columns, label }) => line(`Group ${label} · ${columns.length}`, columns, colorOf(label))),
-    alone.length ? line(`Alone · ${alone.length}`, alone.map(({ columns }) => columns[0]), ink("faint")) : null);
-}
-
-function dot(color) {
-  const made = h("span", { class: "dot", "aria-hidden": "true" });
-  made.style.background = color;
-  return made;
-}
-
-/** A list of names as text; the rest of a long one comes on demand. Names that match a search are marked and first. */
-function names(list, most, query = "") {
-  const hit = (name) => query !== "" && name.toLowerCase().includes(query);
-  const sorted = query ? [...list.filter(hit), ...list.filter((name) => !hit(name))] : list;
-  const written = (part) => part.flatMap((name, i) => [i ? ", " : "", h(hit(name) ? "mark" : "span", { class: "name" }, name)]);
-  const made = h("span", { class: "names" }, written(sorted.slice(0, most)));
-  if (sorted.length > most) {
-    const rest = h("button", { type: "button", class: "more", onclick: () => rest.replaceWith(", ", ...written(sorted.slice(most))) }, `and ${thousands(sorted.length - most)} more`);
-    made.append(" ", rest);
-  }
-  return made;
+    together.map(({ columns, label }) => line(`Group ${label}`, columns, colorOf(label))),
+    alone.length ? line("Alone", alone, ink("faint")) : null);
 }

@@ -79,6 +79,13 @@ function columnName(column) {
   return report.columns[column];
 }
 
+/** A column with its group, or a stretch of neighbors that one pixel averages. */
+function columnsName(columns, labels) {
+  const [first, last] = [columns[0], columns.at(-1)];
+  if (columns.length === 1) return `${columnName(first)} · group ${labels[first]}`;
+  return `${columnName(first)} … ${columnName(last)} (mean of ${columns.length})`;
+}
+
 function rowName(row) {
   return report.rowNames ? report.rowNames[row] : String(row);
 }
@@ -102,7 +109,8 @@ function announce(text) {
 
 /** A section of the page with its heading, entered into the navigation. */
 function section(id, heading, ...children) {
-  const made = h("section", { id, "aria-labelledby": `${id}-heading` }, h("h2", { id: `${id}-heading` }, heading), children);
+  const title = h("h2", { id: `${id}-heading` }, heading);
+  const made = h("section", { id, "aria-labelledby": `${id}-heading` }, title, children);
   document.getElementById("main").append(made);
   document.getElementById("nav").append(h("a", { href: `#${id}` }, heading));
   return made;

@@ -1,11 +1,15 @@
 // Dendrogram: the tree of the columns above their map, in the colors of the groups, with the line of the cut.
 
 class Dendrogram {
-  /** view: a component of the document; state() → { labels, order, K or null, colors }; gutter and lens as the map's. */
+  /**
+   * view: a component of the document; lens and gutter as the map's; state() → { labels, order, K or null, colorOf };
+   * choose(K) is called by a click at the height of a cut.
+   */
   constructor(view, lens, gutter, state, choose) {
     Object.assign(this, { view, lens, gutter, state });
     this.top = Math.max(1e-9, ...view.heights) * 1.04;
-    this.canvas = h("canvas", { class: "tree", role: "img", "aria-label": `Dendrogram of ${count(view.leaves.length, "column")}; the slider cuts it` });
+    const label = `Dendrogram of ${count(view.leaves.length, "column")}; the slider cuts it`;
+    this.canvas = h("canvas", { class: "tree", role: "img", "aria-label": label });
     this.canvas.addEventListener("click", (event) => {
       const box = this.canvas.getBoundingClientRect();
       const height = (1 - (event.clientY - box.top - 4) / (box.height - 8)) * this.top;
@@ -41,7 +45,9 @@ class Dendrogram {
     context.textAlign = "right";
     context.textBaseline = "middle";
     const step = [0.1, 0.2, 0.25, 0.5, 1, 2, 5].find((value) => this.top / value <= 5) ?? this.top;
-    for (let value = 0; value <= this.top; value += step) context.fillText(String(+value.toFixed(2)), margin - 10, Math.max(8, Y(value) - (value ? 0 : 4)));
+    for (let value = 0; value <= this.top; value += step) {
+      context.fillText(String(+value.toFixed(2)), margin - 10, Math.max(8, Y(value) - (value ? 0 : 4)));
+    }
     context.save();
     context.translate(margin - 46, (Y(0) + Y(this.top)) / 2);
     context.rotate(-Math.PI / 2);

@@ -1,23 +1,28 @@
 // The page: its parts in order, the theme, and paper.
 
+const WITHOUT_ROWS = "This page was made without the data, so it has no picture of them and no observed correlations. "
+  + "Give the data to have them: write_report(model, path, X), or blockmix report MODEL FILE.";
+const CORRELATIONS = "Which columns move together. Blue is negative, red positive; a frame is a column group. The "
+  + "estimated correlation is zero between groups. The slider cuts the tree at another number of groups.";
+const SEALED = "One file: nothing is fetched, nothing is sent.";
+
 function page() {
+  const { version } = report.made;
+  const sizes = report.facts.filter(({ name }) => ["Rows", "Columns", "Components"].includes(name));
+  const lead = sizes.map(({ name, value }) => `${value} ${name.toLowerCase()}`).join(", ");
   document.getElementById("title").textContent = report.title;
-  document.getElementById("brand-note").textContent = report.made.version;
-  const parts = report.facts.filter(({ name }) => ["Rows", "Columns", "Components"].includes(name)).map(({ name, value }) => `${value} ${name.toLowerCase()}`);
-  document.getElementById("lead").textContent = `${parts.join(", ")}. ${report.estimator}.`;
+  document.getElementById("brand-note").textContent = version;
+  document.getElementById("lead").textContent = `${lead}. ${report.estimator}.`;
+  document.getElementById("foot").textContent = `Made by blockmix ${version}. ${SEALED}`;
   overview();
-  if (!report.hasRows) {
-    document.getElementById("main").append(h("p", { class: "note", id: "without-rows" },
-      "This page was made without the data, so it has no picture of them and no observed correlations. Give the data to have them: write_report(model, path, X), or blockmix report MODEL FILE."));
-  }
+  const missing = h("p", { class: "note", id: "without-rows" }, WITHOUT_ROWS);
+  if (!report.hasRows) document.getElementById("main").append(missing);
   if (report.checkerboard) checkerboard(report.checkerboard);
-  section("components", report.isMixture ? "Correlations" : "Correlation",
-    h("p", {}, "Which columns move together. Blue is negative, red positive; a frame is a column group. The estimated correlation is zero between groups. The slider cuts the tree at another number of groups."),
+  section("components", report.isMixture ? "Correlations" : "Correlation", h("p", {}, CORRELATIONS),
     report.views.map((view, index) => new ComponentPanel(view, index).element));
   biclusters();
   moves();
   made();
-  document.getElementById("foot").textContent = `Made by blockmix ${report.made.version}. One file: nothing is fetched, nothing is sent.`;
 }
 
 function themes() {

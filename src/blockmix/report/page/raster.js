@@ -32,14 +32,15 @@ class Lens {
 
 class Raster {
   /**
-   * options: label (what a screen reader hears), lens, shape() → [columns, rows] of cells, image() → canvas of pixels,
+   * options: label for screen readers, lens, gutter; shape() → [columns, rows] of cells, image() → canvas of pixels,
    * overlay(context, place) and margin(context, place) draw on and beside it, describe(u, v) → lines of text,
    * ratio: height by width, or null for the height of the style sheet; footer: room below, which below(context, place)
    * fills.
    */
   constructor(options) {
     Object.assign(this, options);
-    this.canvas = h("canvas", { class: "raster", tabindex: 0, role: "application", "aria-roledescription": "heat map", "aria-label": this.label });
+    const role = { role: "application", "aria-roledescription": "heat map", "aria-label": this.label };
+    this.canvas = h("canvas", { class: "raster", tabindex: 0, ...role });
     this.lens.viewers.push(() => this.draw());
     redraws.add(() => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.canvas);
@@ -77,7 +78,8 @@ class Raster {
     context.rect(margin, 0, width, height);
     context.clip();
     const image = this.image();
-    context.imageSmoothingEnabled = image.width > width * this.lens.zoom * sharp || image.height > height * this.lens.zoom * sharp;
+    const zoom = this.lens.zoom * sharp;
+    context.imageSmoothingEnabled = image.width > width * zoom || image.height > height * zoom;
     context.imageSmoothingQuality = "high";
     context.drawImage(image, X(0), Y(0), X(1) - X(0), Y(1) - Y(0));
     this.overlay(context, place);
@@ -99,12 +101,14 @@ class Raster {
     const [i, j] = [Math.floor(cursor.u * columns), Math.floor(cursor.v * rows)];
     context.fillStyle = ink("text");
     context.globalAlpha = 0.1;
-    context.fillRect(X(i / columns), 0, Math.max(1, X((i + 1) / columns) - X(i / columns)), height);
-    context.fillRect(margin, Y(j / rows), width, Math.max(1, Y((j + 1) / rows) - Y(j / rows)));
+    const [left, top] = [X(i / columns), Y(j / rows)];
+    const [across, down] = [X((i + 1) / columns) - left, Y((j + 1) / rows) - top];
+    context.fillRect(left, 0, Math.max(1, across), height);
+    context.fillRect(margin, top, width, Math.max(1, down));
     context.globalAlpha = 1;
     context.strokeStyle = ink("accent");
     context.lineWidth = 2;
-    context.strokeRect(X(i / columns), Y(j / rows), Math.max(2, X((i + 1) / columns) - X(i / columns)), Math.max(2, Y((j + 1) / rows) - Y(j / rows)));
+    context.strokeRect(left, top, Math.max(2, across), Math.max(2, down));
   }
 
   /** Put the cursor at a fraction of the picture, tell what is there. */
@@ -183,9 +187,11 @@ class Raster {
 
 /** Buttons that zoom a lens. */
 function zoomButtons(lens, what) {
-  const button = (text, label, act) => h("button", { type: "button", "aria-label": `${label} (${what})`, title: label, onclick: act }, text);
+  const button = (text, label, act) =>
+    h("button", { type: "button", "aria-label": `${label} (${what})`, title: label, onclick: act }, text);
   return h("span", { class: "zoom", role: "group", "aria-label": `Zoom of ${what}` },
-    button("+", "Zoom in", () => lens.scale(1.6)), button("−", "Zoom out", () => lens.scale(1 / 1.6)), button("Reset", "Show all", () => lens.move(0, 0, 1)));
+    button("+", "Zoom in", () => lens.scale(1.6)), button("−", "Zoom out", () => lens.scale(1 / 1.6)),
+    button("Reset", "Show all", () => lens.move(0, 0, 1)));
 }
 
 /** The small label at the pointer. */
