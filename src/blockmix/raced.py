@@ -134,15 +134,15 @@ class RacedMixture(Mixture):
         if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == shape:
             resumed = self._resumed(rows, model)
             return [("warm", begun(self._responsibilities(sample)) if resumed is None else resumed)]
+        if not isinstance(self.init, str):
+            if sample.n_rows < rows.n_rows:
+                return [("given", given(self.init, rows.n_rows, self.n_components, rows.location.dtype))]
+            return [("given", start(self.init, sample.X, sample.weights, self.n_components, rng))]
         standard = (sample.X - sample.location) / sample.scale
-        kinds = portfolio_of(*standard.shape) if portfolio else [self.init] if isinstance(self.init, str) else []
+        kinds = portfolio_of(*standard.shape) if portfolio else [self.init]
         if "annealed" in kinds:
             leading = critical_eigenvalues(standard, sample.weights)
             self.critical_ratio_ = float(leading[0] / leading[1]) if len(leading) > 1 else np.inf
-        if not isinstance(self.init, str):
-            if sample.n_rows < rows.n_rows:
-                return [("given", given(self.init, rows.n_rows, self.n_components, standard.dtype))]
-            return [("given", start(self.init, standard, sample.weights, self.n_components, rng))]
         different, weights, place = distinct(standard, sample.weights, self.n_components)
         return [
             (f"{kind} {i}", begun(start(kind, different, weights, self.n_components, rng)[place]))
