@@ -287,3 +287,20 @@ def test_the_filters_of_warnings_are_as_before() -> None:
     before = list(warnings.filters)
     begin("kmeans", np.zeros((6, 2)), 3)
     assert list(warnings.filters) == before
+
+
+def test_kmeans_of_many_rows_takes_its_centers_from_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).standard_normal((1000, 3))
+    X[:300] += 8
+    monkeypatch.setattr(starts, "_MEANS_ROWS", 100)
+    fitted: list[int] = []
+    original = starts.KMeans.fit
+
+    def fit(self: Any, X: Any, **arguments: Any) -> Any:
+        fitted.append(len(X))
+        return original(self, X, **arguments)
+
+    monkeypatch.setattr(starts.KMeans, "fit", fit)
+    z = start("kmeans", X, np.ones(1000), 2, np.random.RandomState(0))
+    assert fitted == [100]
+    assert adjusted_rand_score(np.arange(1000) < 300, z.argmax(axis=1)) == 1

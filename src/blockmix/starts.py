@@ -27,6 +27,9 @@ Start = Callable[[FloatArray, FloatArray, int, np.random.RandomState], FloatArra
 
 # A tree needs all distances between its rows: 2000 rows are 32 MB and 0.2 s, and show the same clusters as all of them.
 _TREE_ROWS = 2000
+# K-means takes two copies of its rows: of 1 000 000 × 50 its start took 2.3 GB, with a part of the rows 1.6 GB. Centers
+# of 10 000 rows each have a standard error of 0.01 deviations, so more would not change where EM begins.
+_MEANS_ROWS = 100_000
 _ROUNDING = 1e-5  # by how much given responsibilities may miss a sum of one: float32 arithmetic stays well below
 # Changing the filters of warnings is not safe on threads, and starts may run on several.
 _quiet = threading.Lock()
@@ -120,12 +123,14 @@ def portfolio(N: int, p: int) -> list[str]:
 
 
 def kmeans(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
-    """Hard responsibilities of k-means from one k-means++ start, as in the paper."""
+    """Hard responsibilities of k-means from one k-means++ start, as in the paper; centers from at most 100 000 rows."""
     search = KMeans(n_components, n_init=1, random_state=rng)
+    every = -(-len(X) // _MEANS_ROWS)
     with _quiet, warnings.catch_warnings():
         # Fewer distinct rows than components: the empty clusters are filled below.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = search.fit(X, sample_weight=weights).labels_
+        search.fit(X[::every], sample_weight=weights[::every])
+    labels = search.labels_ if every == 1 else search.predict(X)
     return filled(labels, X, weights, n_components)
 
 
