@@ -568,3 +568,13 @@ def test_the_estimator_given_is_left_alone() -> None:
     assert not hasattr(estimator, "weights_")
     best = table.best_estimator_
     assert (best.tol, best.max_iter, best.random_state, best.n_column_groups) == (1e-3, 50, 3, 3)
+
+
+def test_iterations_are_told() -> None:
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    X[:30] += 5
+    heard: list[Any] = []
+    table = select(X, [1, 2, 3], on_iteration=heard.append, random_state=0)
+    assert len(heard) == sum(row.model.n_iter_ for row in table.rows)
+    with pytest.raises(ValueError, match="on_iteration hears nothing of the processes of n_jobs=2"):
+        select(X, [1, 2], on_iteration=heard.append, n_jobs=2)

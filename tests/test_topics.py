@@ -482,3 +482,10 @@ def test_coherence_of_impossible_groups() -> None:
     with pytest.raises(ValueError, match="groups holds columns 0 to 3"):
         npmi_coherence([[0, 3]], np.eye(3))
     assert npmi_coherence(np.array([[0, 1], [1, 2]]), np.eye(3)) == -1
+
+
+def test_iterations_of_the_mixture_are_told() -> None:
+    texts = ["dirty carpet rude", "metro station near", "dirty smell rude", "friendly metro staff"] * 5
+    heard: list[Any] = []
+    model = TopicBiclustering(2, 3, random_state=0).fit(texts, callback=heard.append)
+    assert [progress.iteration for progress in heard] == list(range(model.mixture_.n_iter_))

@@ -21,6 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 from blockmix.biclustering import GaussianBiclustering
 from blockmix.mixture import Mixture
 from blockmix.plotting import selection_curve
+from blockmix.race import Progress
 from blockmix.trials import SelectionRow, SelectionWarning, Study, Tried, run
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ def select(
     sample_weight: ArrayLike | None = None,
     n_jobs: int | None = None,
     callback: Callable[[Tried], object] | None = None,
+    on_iteration: Callable[[Progress], object] | None = None,
     verbose: int = 0,
     **params: Any,
 ) -> SelectionTable:
@@ -162,6 +164,8 @@ def select(
         Pairs that are fitted at the same time, in processes. Starting them takes seconds, which small data do not need.
     callback : callable, optional
         Is given a `Tried` after each fit.
+    on_iteration : callable, optional
+        Is given the `Progress` of each iteration; only without `n_jobs`, since processes cannot tell.
     verbose : int, default=0
         1 prints a line after each fit.
     **params
@@ -199,7 +203,9 @@ def select(
             f"n_components={list(study.n_components)} and n_column_groups={list(study.n_column_groups)} make no pair: "
             "give at least one of each, and a candidate with one number per component its number of components"
         )
-    rows, notes = run(study, (), n_jobs, _teller(callback, verbose, criterion))
+    if on_iteration is not None and n_jobs not in (None, 1):
+        raise ValueError(f"on_iteration hears nothing of the processes of n_jobs={n_jobs}: leave one of them out")
+    rows, notes = run(study, (), n_jobs, _teller(callback, verbose, criterion), on_iteration)
     table = SelectionTable(tuple(rows), criterion, study)
     _warn(table, notes)
     return table

@@ -7,7 +7,7 @@ average for which topic go out.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +38,7 @@ from blockmix.importance import (
 from blockmix.mixture import Mixture
 from blockmix.moments import correlation
 from blockmix.plotting import importance_heatmap
+from blockmix.race import Progress
 from blockmix.starts import distinct, start
 from blockmix.storage import Storable
 from blockmix.terms import Lexicon, as_ratings, as_weighting, default_vectorizer, frequent, predictive, read
@@ -163,7 +164,14 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         self.mixture = mixture
         self.random_state = random_state
 
-    def fit(self, documents: Any, ratings: ArrayLike | None = None, *, term_names: Sequence[str] | None = None) -> Self:
+    def fit(
+        self,
+        documents: Any,
+        ratings: ArrayLike | None = None,
+        *,
+        term_names: Sequence[str] | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> Self:
         """Find the topics and the term groups of documents.
 
         Parameters
@@ -174,6 +182,8 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
             A number per document, which selects the terms and orders the topics.
         term_names : sequence of v str, optional
             Names of the columns of a matrix.
+        callback : callable, optional
+            Is given the `Progress` of each iteration of the mixture.
         """
         self._check_parameters()
         made = default_vectorizer(self.stop_words) if self.vectorizer is None else clone(self.vectorizer)
@@ -182,7 +192,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
             raise ValueError(f"n_topics={self.n_topics} needs more than the {matrix.shape[0]} documents given")
         rated = as_ratings(ratings, matrix.shape[0])
         X = self._select(matrix, names, vectorizer, rated)
-        self._cluster(X)
+        self._cluster(X, {} if callback is None else {"callback": callback})
         self._arrange(X, rated)
         self._tell(rated)
         return self
@@ -258,7 +268,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         self.without_terms_ = np.flatnonzero(~X.any(axis=1))
         return X
 
-    def _cluster(self, X: FloatArray) -> None:
+    def _cluster(self, X: FloatArray, told: dict[str, Any]) -> None:
         mixture: Any = GaussianBiclustering(tol=_TOL) if self.mixture is None else clone(self.mixture)
         given = {
             "n_components": self.n_topics,
@@ -269,7 +279,8 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
             "random_state": self.random_state,
         }
         known = mixture.get_params(deep=False)
-        self.mixture_ = mixture.set_params(**{name: value for name, value in given.items() if name in known}).fit(X)
+        mixture.set_params(**{name: value for name, value in given.items() if name in known})
+        self.mixture_ = mixture.fit(X, **told)
         if (self.mixture_.column_labels_ != self.mixture_.column_labels_[0]).any():
             raise ValueError(f"mixture={self.mixture!r} has other term groups in each topic: one partition is needed")
 

@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from blockmix.convergence import Outcome
 from blockmix.mixture import Mixture
+from blockmix.race import Progress
 
 # Catching warnings is not safe on threads. Fits run in processes, or, where a joblib backend uses threads, in turn.
 _turn = threading.Lock()
@@ -133,9 +134,13 @@ def _key(candidate: Any) -> Any:
 
 
 def run(
-    study: Study, before: Sequence[SelectionRow], n_jobs: int | None, tell: Callable[[Tried], object]
+    study: Study,
+    before: Sequence[SelectionRow],
+    n_jobs: int | None,
+    tell: Callable[[Tried], object],
+    hear: Callable[[Progress], object] | None = None,
 ) -> tuple[list[SelectionRow], list[Warning]]:
-    """Fit the pairs of a study that are not among the rows before.
+    """Fit the pairs of a study that are not among the rows before; `hear` is told of every iteration.
 
     Returns
     -------
@@ -148,9 +153,11 @@ def run(
     missing = [(G, K) for G, K in study.pairs if (G, _key(K)) not in tried]
     rows: list[SelectionRow] = []
     notes: list[Warning] = []
+    given = {"sample_weight": study.sample_weight, "callback": hear}
+    arguments = {name: value for name, value in given.items() if value is not None}
     # Processes, because small fits hold Python's lock: 24 fits of 178 × 13 took 1.8 s on one thread and on two.
     pool = Parallel(n_jobs=n_jobs, return_as="generator")
-    jobs = (delayed(_fit)(study.prototype, G, K, study.X, study.sample_weight) for G, K in missing)
+    jobs = (delayed(_fit)(study.prototype, G, K, study.X, arguments) for G, K in missing)
     try:
         with closing(pool(jobs)) as fits:
             for done, (row, others) in enumerate(fits, start=1):
@@ -166,17 +173,16 @@ def run(
 
 
 def _fit(
-    prototype: Mixture, G: int, K: Any, X: ArrayLike, sample_weight: ArrayLike | None
+    prototype: Mixture, G: int, K: Any, X: ArrayLike, arguments: dict[str, Any]
 ) -> tuple[SelectionRow, list[Warning]]:
     """The row of one pair, and the warnings of its fit that are not about convergence."""
     model: Any = clone(prototype).set_params(n_components=G, n_column_groups=K)
-    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     begin = time.perf_counter()
     with _turn, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         try:
-            model.fit(X, **weights)
-            numbers = model._criteria(X, sample_weight)
+            model.fit(X, **arguments)
+            numbers = model._criteria(X, arguments.get("sample_weight"))
         except Exception as error:
             text = f"failed: {' '.join(str(error).split()) or type(error).__name__}"
             return SelectionRow(G, K, outcome=text, seconds=time.perf_counter() - begin), []
