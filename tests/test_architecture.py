@@ -15,7 +15,7 @@ ROOT = Path(blockmix.__file__).parent
 
 # From the bottom up. A name stands for a module or a whole subpackage; it may be here before its file is.
 LAYERS: list[set[str]] = [
-    {"_types"},
+    {"_types", "extras"},
     {"moments", "partition", "blocks"},
     {"objective"},
     {"grouping"},
@@ -51,8 +51,8 @@ LAYERS: list[set[str]] = [
         "factor",
     },
     {"trials", "selection", "metrics", "terms", "importance", "topics", "datasets"},
-    {"report"},
-    {"cli"},
+    {"report", "anndata", "tables"},
+    {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 ESTIMATORS = LEVEL["covariance"]

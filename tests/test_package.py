@@ -46,7 +46,7 @@ def test_editors_and_mypy_see_the_same_names() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert imported == set(blockmix.__all__)
+    assert imported == {*blockmix.__all__, "anndata"}
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
@@ -60,6 +60,11 @@ def test_star_import_has_all_names() -> None:
     names: dict[str, object] = {}
     exec("from blockmix import *", names)
     assert set(blockmix.__all__) <= set(names)
+
+
+def test_the_bridge_to_anndata_is_an_attribute_but_does_not_take_its_name() -> None:
+    assert in_a_new_process("import blockmix; print(blockmix.anndata.fit.__module__)").strip() == "blockmix.anndata"
+    assert "anndata" not in blockmix.__all__
 
 
 def test_a_model_is_loaded_where_its_class_was_not_used_yet(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from blockmix import anndata as anndata
     from blockmix import datasets, grouping, metrics, plotting, report
     from blockmix.biclustering import GaussianBiclustering
     from blockmix.covariance import BlockDiagonalCovariance
@@ -51,7 +52,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    # `from blockmix import *` must not put our bridge in the place of the package anndata.
+    if name not in (*__all__, "anndata"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = import_module(f"blockmix.{_HOMES.get(name, name)}")
     globals()[name] = getattr(home, name) if name in _HOMES else home

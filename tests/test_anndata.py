@@ -1,0 +1,96 @@
+"""AnnData: what a fit writes into it, and that a file keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from blockmix import GaussianBiclustering
+from blockmix import anndata as bridge
+
+anndata = pytest.importorskip("anndata")
+
+
+def cells(matrix: Any = np.asarray) -> Any:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 4)) + np.repeat(rng.standard_normal((120, 2)), 2, axis=1)
+    X[:60] += 5
+    adata = anndata.AnnData(matrix(X), layers={"double": matrix(2 * X)})
+    adata.var_names = ["a", "b", "c", "d"]
+    return adata
+
+
+@pytest.mark.parametrize("matrix", [np.asarray, sparse.csr_matrix, sparse.csc_matrix])
+def test_results_are_those_of_the_estimator(matrix: Any) -> None:
+    adata = cells(matrix)
+    model = bridge.fit(adata, 2, n_column_groups=2, random_state=0)
+    expected = GaussianBiclustering(2, 2, random_state=0).fit(np.asarray(cells().X))
+    assert adata.obs["blockmix"].astype(int).tolist() == expected.row_labels_.tolist()
+    assert list(adata.obs["blockmix"].cat.categories) == ["0", "1"]
+    np.testing.assert_allclose(adata.obs["blockmix_probability"], expected.predict_proba(cells().X).max(axis=1))
+    np.testing.assert_array_equal(adata.varm["blockmix_groups"], expected.column_labels_.T)
+    np.testing.assert_allclose(adata.uns["blockmix"]["means"], expected.means_)
+    assert adata.uns["blockmix"]["params"]["n_column_groups"] == 2
+    assert isinstance(model, GaussianBiclustering)
+    assert type(adata.X) is type(cells(matrix).X)  # the data themselves are left alone
+
+
+def test_a_layer_a_key_and_a_shared_covariance() -> None:
+    adata = cells()
+    bridge.fit(adata, 2, layer="double", key_added="mine", random_state=0)
+    assert "mine_groups" in adata.varm
+    bridge.fit(adata, 2, layer="double", key_added="mine", shared_covariance=True, random_state=0)
+    # Red if the groups of the first fit stay beside those of the second.
+    assert "mine_groups" not in adata.varm
+    assert adata.var["mine_group"].tolist() == ["0", "0", "1", "1"]
+    assert "blockmix" not in adata.obs
+    assert adata.uns["mine"]["params"]["layer"] == "double"
+    bridge.fit(adata, 2, key_added="mine", random_state=0)
+    assert "mine_group" not in adata.var
+    plain = cells()
+    bridge.fit(plain, 2, random_state=0)
+    np.testing.assert_allclose(plain.uns["blockmix"]["means"], adata.uns["mine"]["means"])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_file_keeps_everything(shared: bool, tmp_path: Path) -> None:
+    adata = cells(sparse.csr_matrix)
+    bridge.fit(adata, 2, shared_covariance=shared, random_state=0)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    back = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    assert back.obs.equals(adata.obs)
+    assert back.var.equals(adata.var)
+    assert set(back.varm) == set(adata.varm)
+    assert back.uns["blockmix"]["params"] == adata.uns["blockmix"]["params"]
+    np.testing.assert_array_equal(back.uns["blockmix"]["means"], adata.uns["blockmix"]["means"])
+    assert back.uns["blockmix"]["outcome"] == "converged"
+
+
+def test_an_open_file_is_read(tmp_path: Path) -> None:
+    cells(sparse.csr_matrix).write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    bridge.fit(backed, 2, random_state=0)
+    memory = cells()
+    bridge.fit(memory, 2, random_state=0)
+    assert backed.obs["blockmix"].tolist() == memory.obs["blockmix"].tolist()
+    backed.file.close()
+
+
+def test_what_is_not_there_is_said() -> None:
+    with pytest.raises(ValueError, match="no layer 'counts': the layers are double"):
+        bridge.fit(cells(), layer="counts")
+    with pytest.raises(ValueError, match="X is empty: name a layer"):
+        bridge.fit(anndata.AnnData(obs={"a": [1, 2]}))
+
+
+def test_a_sparse_matrix_stays_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Red if a sparse matrix is made dense as a whole on its way to the estimator.
+    given: list[Any] = []
+    original = GaussianBiclustering.fit
+    monkeypatch.setattr(GaussianBiclustering, "fit", lambda self, X: given.append(X) or original(self, X))
+    bridge.fit(cells(sparse.csc_matrix), random_state=0)
+    assert given[0].format == "csr"
