@@ -1,0 +1,102 @@
+"""Folder: all results of a command, which appear together when all of them are complete.
+
+A folder's name comes in; a place to write to goes out. Until the end the files lie in a hidden folder beside it, so
+that an error or Ctrl-C leaves neither half a file nor a mixture of old and new.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
+SELECTION, TOPICS, HEATMAP = "selection.csv", "topics.csv", "topics.png"
+FILES = (MODEL, ROWS, COLUMNS, SUMMARY, REPORT, SELECTION, TOPICS, HEATMAP)
+
+
+@contextmanager
+def results(out: Path) -> Iterator[Path]:
+    """A hidden folder to write to, whose files are moved to `out` when the block ends well.
+
+    Files of an earlier run are replaced then; one that this run did not write is removed, since it tells of another
+    model. Other files stay.
+    """
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file: give a folder for the results with --out")
+    made = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
+    scratch = out.parent / f".{out.name}.{uuid4().hex[:8]}.part"
+    try:
+        scratch.mkdir(parents=True)
+        if out.exists() and not os.access(out, os.W_OK):
+            raise PermissionError(f"{out} cannot be written to: give another folder with --out")
+        yield scratch
+        _move(scratch, out)
+    except PermissionError as error:
+        if error.filename is None:
+            raise
+        raise PermissionError(f"{out} cannot be written to: give another folder with --out") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for folder in made:
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def _move(scratch: Path, out: Path) -> None:
+    if not out.exists():
+        scratch.rename(out)
+        return
+    for name in FILES:
+        if (scratch / name).exists():
+            os.replace(scratch / name, out / name)
+        else:
+            (out / name).unlink(missing_ok=True)
+
+
+def write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+    """Write lines of cells under a header, as UTF-8."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(head)
+        writer.writerows(lines)
+
+
+def write_json(path: Path, summary: dict[str, Any]) -> None:
+    """Write a summary as JSON that any program reads."""
+    path.write_text(as_json(summary) + "\n", encoding="utf-8")
+
+
+def as_json(summary: dict[str, Any]) -> str:
+    """JSON text; a number that is not finite is null, since JSON has no such thing.
+
+    Examples
+    --------
+    >>> print(as_json({"bic": float("nan"), "groups": (2, 3)}))
+    {
+      "bic": null,
+      "groups": [
+        2,
+        3
+      ]
+    }
+    """
+    return json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not -float("inf") < value < float("inf"):
+        return None
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

@@ -1,0 +1,187 @@
+"""Options: what can be said after a command, in groups that several commands share.
+
+A dataclass per group comes in; `takes` makes its fields options of a command, and hands the command the filled group.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+RULES = ("auto", "silhouette", "bic")
+STARTS = ("kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Whole numbers: "3", "1:5" (with both ends) or "2,4,8".
+
+    Examples
+    --------
+    >>> counts("1:5"), counts("3"), counts("2,4,8")
+    ((1, 2, 3, 4, 5), (3,), (2, 4, 8))
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        first, colon, last = part.partition(":")
+        try:
+            begin = int(first)
+            end = int(last) if colon else begin
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is no whole number, nor a range such as 1:5") from None
+        if not 1 <= begin <= end:
+            raise typer.BadParameter(f"{text!r} must be at least 1, and a range such as 1:5 must rise")
+        found += range(begin, end + 1)
+    return tuple(dict.fromkeys(found))
+
+
+def groups(text: str) -> tuple[int | str, ...]:
+    """Numbers of column groups, or rules: "4", "auto", "2:6", "auto,4".
+
+    Examples
+    --------
+    >>> groups("auto,2:3")
+    ('auto', 2, 3)
+    """
+    found: list[int | str] = []
+    for part in text.split(","):
+        if part in RULES:
+            found.append(part)
+        elif part[:1].isdigit():
+            found += counts(part)
+        else:
+            raise typer.BadParameter(f"{part!r} is no number of groups, nor one of {', '.join(RULES)}")
+    return tuple(found)
+
+
+def choice(*known: str) -> Callable[[str], str]:
+    """Parser of an option that takes one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in known:
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(known)}")
+        return text
+
+    return parse
+
+
+def option(help: str, *names: str, **settings: Any) -> Any:
+    """An option with its help."""
+    return typer.Option(*names, help=help, **settings)
+
+
+def examples(*lines: str) -> str:
+    """The end of a help page; the first sign keeps its lines apart."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How the file is read."""
+
+    drop: Annotated[list[str] | None, option("Leave this column out. Can be repeated.", metavar="COL")] = None
+    drop_missing: Annotated[bool, option("Leave out rows with missing or infinite values.", "--drop-missing")] = False
+    missing: Annotated[
+        list[str] | None,
+        option("A cell that means a missing value, such as '?'. Can be repeated.", metavar="TEXT"),
+    ] = None
+    encoding: Annotated[
+        str | None, option("Encoding of a text file, such as latin-1; UTF-8 by default.", metavar="NAME")
+    ] = None
+    header: Annotated[
+        bool | None,
+        option("Whether the first row holds the names; looked at by default.", "--header/--no-header"),
+    ] = None
+    layer: Annotated[str | None, option("Layer of an h5ad file; X by default.", metavar="NAME")] = None
+
+
+@dataclass(frozen=True)
+class WritingOptions:
+    """Where the results go."""
+
+    out: Annotated[Path | None, option("Folder for the results; made if needed.", metavar="DIR")] = None
+    json: Annotated[bool, option("Print the summary as JSON, for programs, instead of text.", "--json")] = False
+
+
+@dataclass(frozen=True)
+class MixtureOptions:
+    """The mixture that is fitted."""
+
+    components: Annotated[
+        Any,
+        option("Number of row clusters; several are compared.", parser=counts, metavar="N|A:B"),
+    ] = "1:5"
+    groups: Annotated[
+        Any,
+        option("Number of column groups, or how to choose it: auto, silhouette, bic.", parser=groups, metavar="N|RULE"),
+    ] = "auto"
+    shared: Annotated[
+        bool, option("One partition of the columns, and one covariance, for all clusters.", "--shared")
+    ] = False
+    scale: Annotated[
+        bool,
+        option("Put columns at mean 0 and deviation 1. The clusters do not depend on it, means and BIC do.", "--scale"),
+    ] = False
+    seed: Annotated[int, option("Seed of the starts: the same seed gives the same answer.", min=0, metavar="N")] = 0
+    init: Annotated[Any, option(f"Kind of start: {', '.join(STARTS)}.", parser=choice(*STARTS), metavar="KIND")] = (
+        "kmeans"
+    )
+    n_init: Annotated[int, option("Number of starts, of which the best is kept.", "--starts", min=1, metavar="N")] = 1
+    shrinkage: Annotated[
+        float | None,
+        option(
+            "From 0 to 1: pulls covariances to the diagonal, for few rows.",
+            min=0,
+            max=0.99,
+            metavar="A",
+        ),
+    ] = None
+    max_iter: Annotated[int, option("Most iterations of a start.", min=1, metavar="N")] = 200
+
+
+LabelOption = Annotated[
+    str | None, option("Column of known classes: not used, but compared with the clusters.", metavar="COL")
+]
+
+
+def takes(*kinds: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of some groups, and the group itself as its last arguments.
+
+    Typer reads options off a signature; this one is put together, so that an option is written once for all commands.
+    """
+
+    def wrap(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())
+        own = own[: len(own) - len(kinds)]
+        options = [parameter for kind in kinds for parameter in _parameters(kind)]
+
+        def run(**given: Any) -> None:
+            filled = [kind(**{item.name: given.pop(item.name) for item in fields(kind)}) for kind in kinds]
+            command(**given, **dict(zip(_last(command, len(kinds)), filled, strict=True)))
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        keyed = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        run.__signature__ = inspect.Signature([*keyed, *options])  # type: ignore[attr-defined]
+        return run
+
+    return wrap
+
+
+@cache
+def _parameters(kind: type) -> list[inspect.Parameter]:
+    """The fields of a group of options as parameters of a function."""
+    hints = get_type_hints(kind, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(item.name, keyword, default=item.default, annotation=hints[item.name])
+        for item in fields(kind)
+    ]
+
+
+def _last(command: Callable[..., None], n: int) -> list[str]:
+    return list(inspect.signature(command).parameters)[-n:]

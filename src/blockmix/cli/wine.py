@@ -1,0 +1,14 @@
+"""Wine: the table of the demo, as if it had been read from a file."""
+
+from __future__ import annotations
+
+from blockmix.datasets import load_wine
+from blockmix.tables import Table
+from blockmix.tables.table import RowNumbers
+
+
+def wine_table() -> Table:
+    """178 wines of three cultivars, 13 measurements."""
+    wine = load_wine()
+    cultivars = [str(wine.target_names[k]) for k in wine.target]
+    return Table("wine", tuple(wine.feature_names), wine.data, RowNumbers(len(wine.data)), {"cultivar": [*cultivars]})
