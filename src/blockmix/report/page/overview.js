@@ -36,7 +36,7 @@ function classes() {
   const lines = known.counts.map((counts, g) => row([`Component ${g}`, ...counts]));
   return h("div", {}, h("h3", {}, "Known classes"),
     h("p", {}, `Adjusted Rand index ${known.ari.toFixed(2)}; ${matched}`),
-    table("Rows by component and known class", ["", ...known.names], lines));
+    table("Rows by component and known class", ["", ...known.names.map((name) => name || "(none)")], lines));
 }
 
 function trace() {
