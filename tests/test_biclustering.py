@@ -467,6 +467,16 @@ def test_n_init_keeps_the_best_start_and_shows_all_of_them() -> None:
     assert np.ptp(expected) > 1  # the starts differ, so that there is something to choose
 
 
+def test_one_component_has_one_start() -> None:
+    assert len(quiet(table(), n_components=1, init="portfolio", n_init=3, random_state=0).starts_) == 1
+
+
+def test_the_forecast_of_an_annealed_start_does_not_outlive_it() -> None:
+    model = quiet(table()[::16], n_components=2, init="annealed", random_state=0)
+    assert model.critical_ratio_ >= 1
+    assert not hasattr(model.set_params(init="kmeans").fit(table()), "critical_ratio_")
+
+
 def test_starts_with_thin_components_come_last() -> None:
     # Red if the likelihood alone decides: a covariance of six columns from eight rows has too much of it.
     X = np.concatenate([table(), table(seed=1, n_rows=4) + 60])

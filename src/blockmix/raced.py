@@ -139,14 +139,16 @@ class RacedMixture(Mixture):
                 return [("given", given(self.init, rows.n_rows, self.n_components, rows.location.dtype))]
             return [("given", start(self.init, sample.X, sample.weights, self.n_components, rng))]
         standard = (sample.X - sample.location) / sample.scale
-        kinds = portfolio_of(*standard.shape) if portfolio else [self.init]
+        kinds = (portfolio_of(*standard.shape) if portfolio else [self.init]) * self.n_init
+        kinds = kinds if self.n_components > 1 else kinds[:1]  # one component has one start, whatever it is called
+        self.__dict__.pop("critical_ratio_", None)  # of an earlier fit
         if "annealed" in kinds:
             leading = critical_eigenvalues(standard, sample.weights)
             self.critical_ratio_ = float(leading[0] / leading[1]) if len(leading) > 1 else np.inf
         different, weights, place = distinct(standard, sample.weights, self.n_components)
         return [
             (f"{kind} {i}", begun(start(kind, different, weights, self.n_components, rng)[place]))
-            for i, kind in enumerate(list(kinds) * self.n_init, start=1)
+            for i, kind in enumerate(kinds, start=1)
         ]
 
     def _responsibilities(self, rows: Rows) -> FloatArray:
