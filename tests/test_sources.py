@@ -15,7 +15,7 @@ from strategies import Matrix, block_rows
 
 from blockmix import FactorBiclustering, GaussianBiclustering
 from blockmix.partition import Partition
-from blockmix.rows import ArrayRows, Rows, in_memory, opened
+from blockmix.rows import ArrayRows, Parquet, Rows, in_memory, opened
 from blockmix.rows.chunks import Spread, total
 
 NAMES = ["age", "rent", "luck", "hip", "waist", "income"]
@@ -49,6 +49,22 @@ def as_npy(X: Matrix, folder: Path, order: str = "C") -> Path:
     return folder / "X.npy"
 
 
+def as_parquet(X: Matrix, path: Path, extra: str | None = None, row_group_size: int = 150) -> Path:
+    frame = pd.DataFrame(X, columns=NAMES)
+    if extra is not None:
+        frame.insert(2, extra, "text")
+    frame.to_parquet(path, row_group_size=row_group_size)
+    return path
+
+
+def as_folder(X: Matrix, folder: Path) -> Path:
+    (folder / "year=2026").mkdir(exist_ok=True)
+    as_parquet(X[:300], folder / "a.parquet")
+    as_parquet(X[300:], folder / "year=2026" / "b.parquet", row_group_size=1000)
+    (folder / "_SUCCESS").touch()
+    return folder
+
+
 SOURCES: dict[str, Callable[[Matrix, Path], Any]] = {
     "array": lambda X, folder: X,
     "npy": as_npy,
@@ -59,6 +75,9 @@ SOURCES: dict[str, Callable[[Matrix, Path], Any]] = {
     "copy on write": lambda X, folder: written(np.load(as_npy(0 * X, folder), mmap_mode="c"), X),
     "factory": lambda X, folder: pieces_of(X),
     "factory of frames": lambda X, folder: pieces_of(pd.DataFrame(X, columns=NAMES)),
+    "parquet": lambda X, folder: as_parquet(X, folder / "X.parquet"),
+    "parquet folder": lambda X, folder: as_folder(X, folder),
+    "parquet columns": lambda X, folder: Parquet(as_parquet(X, folder / "X.parquet", extra="city"), NAMES),
     "csr": lambda X, folder: sparse.csr_array(X),
 }
 every_source = pytest.mark.parametrize("kind", SOURCES)
@@ -112,6 +131,31 @@ def test_predictions_and_scores_are_the_same_from_every_source(kind: str, tmp_pa
     for name in ("bic", "aic", "icl"):
         criterion = getattr(model, name)
         assert criterion(given, sample_weight=counts) == pytest.approx(criterion(new, sample_weight=counts), rel=1e-12)
+
+
+@every_source
+def test_labels_are_written_to_a_file(kind: str, tmp_path: Path) -> None:
+    X = table()
+    model = GaussianBiclustering(2, 2, random_state=0).fit(X)
+    expected, given, file = model.predict(X), SOURCES[kind](X, tmp_path), tmp_path / "labels.npy"
+    found = model.predict(given, out=file)
+    assert isinstance(found, np.memmap)
+    assert np.array_equal(found, expected)
+    assert np.array_equal(np.load(file), expected)
+    assert np.load(file).dtype == np.int8
+    assert model.fit(given).row_labels_.dtype == (np.intp if kind == "array" else np.int8)
+
+
+def test_labels_that_cannot_be_found_leave_the_file_as_it_was(tmp_path: Path) -> None:
+    X = table()
+    model = GaussianBiclustering(2, 2, random_state=0).fit(X)
+    file = tmp_path / "labels.npy"
+    model.predict(X, out=file)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=r"^chunk 1 of X cannot be read \(OSError: the disk is gone\)$"):
+        model.predict(lambda: raising(X), out=file)
+    assert file.read_bytes() == before
+    assert [found.name for found in tmp_path.iterdir()] == ["labels.npy"]
 
 
 @every_source
@@ -248,6 +292,20 @@ def truncated(path: Path) -> Path:
     return path
 
 
+def overwritten(path: Path) -> Path:
+    """Damaged where the rows lie, not where the file says what it holds."""
+    damaged = bytearray(path.read_bytes())
+    damaged[4:900] = bytes(896)
+    path.write_bytes(damaged)
+    return path
+
+
+def other_columns(folder: Path) -> Path:
+    as_parquet(table(), folder / "a.parquet")
+    pd.DataFrame(table(), columns=list("uvwxyz")).to_parquet(folder / "b.parquet")
+    return folder
+
+
 def changing() -> Callable[[], Iterator[Matrix]]:
     lengths = iter([700, 700, 600, 600])
     return lambda: iter([table()[: next(lengths)]])
@@ -295,7 +353,33 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda folder: as_npy(np.full((5, 2), "a"), folder),
         r"X\.npy holds values of type <U1: give numbers$",
     ),
-    "no file of rows": (lambda folder: folder / "X.csv", r"X\.csv is no kind of file that rows are read from"),
+    "no file of rows": (lambda folder: folder / "X.csv", r"X\.csv is no file that rows are read from: give \.npy, "),
+    "missing value in a row group": (
+        lambda folder: as_parquet(with_value(np.nan), folder / "X.parquet"),
+        r"X\.parquet, row group 1: row 222 has nan in column 3 \('hip'\): fill it or leave the row out$",
+    ),
+    "truncated parquet": (
+        lambda folder: truncated(as_parquet(table(), folder / "X.parquet")),
+        r"X\.parquet cannot be read \(ArrowInvalid: ",
+    ),
+    "overwritten row group": (
+        lambda folder: overwritten(as_parquet(table(), folder / "X.parquet")),
+        r"X\.parquet, row group 0 cannot be read \(",
+    ),
+    "a column of text": (
+        lambda folder: as_parquet(table(), folder / "X.parquet", extra="city"),
+        r"^column 'city' of .*X\.parquet holds (large_)?string: choose columns of numbers$",
+    ),
+    "a column that is not there": (
+        lambda folder: Parquet(as_folder(table(), folder), ["age", "height"]),
+        r"a\.parquet has no column 'height', it has age, rent, luck, hip, waist, income$",
+    ),
+    "other columns in the second file": (lambda folder: other_columns(folder), r"b\.parquet has no column 'age', it"),
+    "one name": (
+        lambda folder: Parquet(as_folder(table(), folder), "age"),
+        "^columns='age' is one name: give a list of names$",
+    ),
+    "an empty folder": (lambda folder: folder, "holds no .parquet file$"),
     "constant column": (
         lambda folder: as_npy(table() * (np.arange(6) != 2), folder),
         r"^column 2 \('x2'\) is constant",

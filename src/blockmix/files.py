@@ -6,11 +6,15 @@ A path comes in; a stream to write to goes out, and what was written takes the p
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from uuid import uuid4
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 
 @contextmanager
@@ -40,3 +44,22 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         os.replace(scratch, target)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def write_vectors(path: str | os.PathLike[str], parts: Iterable[NDArray[Any]], dtype: np.dtype[Any]) -> None:
+    """Write vectors one after the other as one vector in a `.npy` file, as a whole or not at all."""
+
+    def head(length: int) -> None:
+        # NumPy leaves room in a header for a length that grows: it can be written again at the end.
+        stream.seek(0)
+        npy.write_array_header_1_0(
+            stream, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
+        )
+
+    with replacing(path) as stream:
+        head(0)
+        begin = stream.tell()
+        for part in parts:
+            stream.write(np.ascontiguousarray(part, dtype).data)
+        length = (stream.tell() - begin) // dtype.itemsize
+        head(length)

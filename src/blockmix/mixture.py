@@ -6,6 +6,7 @@ probabilities, scores, information criteria, samples and biclusters follow here.
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.columns import column_names, describe
 from blockmix.figures import MixtureFigures
+from blockmix.files import write_vectors
 from blockmix.inputs import rows_to_score
 from blockmix.partition import Partition
 from blockmix.rows import Chunk, one_blas_thread
@@ -57,9 +59,18 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         """Draw n rows from component g, shape (n, p)."""
 
-    def predict(self, X: Any) -> IntArray:
-        """Most probable component of each row."""
-        return np.concatenate(list(self._each(X, lambda joint: joint.argmax(axis=0))))
+    def predict(self, X: Any, out: str | os.PathLike[str] | None = None) -> IntArray:
+        """Most probable component of each row.
+
+        With `out`, the name of a `.npy` file, labels are written there as rows are read, never all in memory; the file
+        replaces one that is there when it is complete, and is returned as a mapping.
+        """
+        parts = self._each(X, most_probable)
+        if out is None:
+            return np.concatenate(list(parts), dtype=np.intp)
+        write_vectors(out, parts, label_type(len(self.weights_)))
+        mapped: IntArray = np.load(out, mmap_mode="r")
+        return mapped
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each component for each row, shape (N, G)."""
@@ -166,3 +177,14 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         check_is_fitted(self)
         rows: FloatArray = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return rows.astype(self.means_.dtype, copy=False)
+
+
+def label_type(n_components: int) -> np.dtype[Any]:
+    """The smallest signed type that numbers so many components: one byte per row up to 128 of them."""
+    return np.min_scalar_type(-n_components)
+
+
+def most_probable(joint: FloatArray) -> IntArray:
+    """Numbers of the largest of log π_g f_g (G, m), shape (m,), of the smallest type."""
+    labels: IntArray = joint.argmax(axis=0).astype(label_type(len(joint)))
+    return labels

@@ -27,7 +27,7 @@ from blockmix.columns import column_names, refuse_constant
 from blockmix.convergence import Outcome
 from blockmix.em import posterior
 from blockmix.inputs import rows_to_fit
-from blockmix.mixture import Mixture, Scorer
+from blockmix.mixture import Mixture, Scorer, most_probable
 from blockmix.plotting import likelihood_trace
 from blockmix.race import Progress, Runner, race
 from blockmix.rows import Chunk, Rows, one_blas_thread
@@ -166,7 +166,8 @@ class RacedMixture(Mixture):
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
         scorer = self._scorer()
         labels, likelihoods = zip(*rows.plain().map(lambda chunk: _ending(chunk, scorer)), strict=True)
-        self.row_labels_, self.log_likelihood_ = np.concatenate(labels), math.fsum(likelihoods)
+        self.row_labels_ = np.concatenate(labels, dtype=np.intp if rows.is_array else None)
+        self.log_likelihood_ = math.fsum(likelihoods)
 
     def _warnings(self, best: Ascent, rows: Rows, model: Any) -> list[Warning]:
         """What the user is to be told of the fit."""
@@ -224,4 +225,4 @@ def _shift(rows: Rows) -> float:
 def _ending(chunk: Chunk, scorer: Scorer) -> tuple[IntArray, float]:
     """Most probable components of the rows of a chunk, and its log-likelihood."""
     joint = scorer(chunk.values)
-    return joint.argmax(axis=0), float(chunk.weights.astype(float) @ posterior(joint)[1])
+    return most_probable(joint), float(chunk.weights.astype(float) @ posterior(joint)[1])

@@ -8,6 +8,17 @@ computed from them.
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows, Summable
+from blockmix.rows.parquet import Parquet
 from blockmix.rows.sources import in_memory, is_elsewhere, opened
 
-__all__ = ["ArrayRows", "Chunk", "Rows", "Summable", "in_memory", "is_elsewhere", "one_blas_thread", "opened"]
+__all__ = [
+    "ArrayRows",
+    "Chunk",
+    "Parquet",
+    "Rows",
+    "Summable",
+    "in_memory",
+    "is_elsewhere",
+    "one_blas_thread",
+    "opened",
+]

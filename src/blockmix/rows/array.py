@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class ArrayRows(Rows):
     location: FloatArray
     scale: FloatArray
     n_threads: int = 1
+    is_array: ClassVar[bool] = True
 
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray | None = None) -> ArrayRows:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class Rows(ABC):
     location: FloatArray
     scale: FloatArray
     names: list[str] | None = None  # of the columns, where the source has them
+    is_array: ClassVar[bool] = False  # whether all rows are in memory anyway, so that a number per row is no burden
 
     @property
     @abstractmethod

@@ -14,13 +14,16 @@ from blockmix._types import FloatArray
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.chunks import Rows
 from blockmix.rows.npy import ArrayFile
+from blockmix.rows.parquet import Parquet
 from blockmix.rows.streamed import Source, StreamedRows
 from blockmix.rows.tables import ChunkFactory, SparseTable
 
 
 def is_elsewhere(X: Any) -> bool:
     """Whether X need not be in memory: then it is checked as it is read, and not by scikit-learn beforehand."""
-    return isinstance(X, (str, os.PathLike, np.memmap, Iterator)) or (callable(X) and not hasattr(X, "__array__"))
+    return isinstance(X, (str, os.PathLike, Parquet, np.memmap, Iterator)) or (
+        callable(X) and not hasattr(X, "__array__")
+    )
 
 
 def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None) -> Rows:
@@ -28,7 +31,7 @@ def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None) -> Rows
 
     Parameters
     ----------
-    X : path, numpy.memmap, or function that returns an iterator of chunks
+    X : path, Parquet, numpy.memmap, or function that returns an iterator of chunks
     weights : array of shape (N,) or None
         How often each row counts.
     dtype : type or None
@@ -51,10 +54,12 @@ def _source(X: Any) -> Source:
         return _file(Path(X))
     if isinstance(X, Iterator):
         raise TypeError("X can be read only once, and a fit reads it many times: give the function that makes it")
-    return ChunkFactory.of(X)
+    return X if isinstance(X, Parquet) else ChunkFactory.of(X)
 
 
 def _file(path: Path) -> Source:
     if path.suffix == ".npy":
         return ArrayFile.load(path)
-    raise ValueError(f"{path} is no kind of file that rows are read from: give a .npy file")
+    if path.suffix in (".parquet", ".pq") or path.is_dir():
+        return Parquet(path)
+    raise ValueError(f"{path} is no file that rows are read from: give .npy, .parquet or a folder of .parquet files")

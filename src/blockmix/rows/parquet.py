@@ -1,0 +1,110 @@
+"""Parquet: a file or a folder of files, read by row groups, with chosen columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from blockmix.rows.chunks import chunk_rows
+from blockmix.rows.streamed import Piece
+
+_BUFFER = 2**20  # bytes that are read ahead of a column: without a buffer a whole row group would be in memory
+
+
+@dataclass(frozen=True, eq=False)
+class Parquet:
+    """Columns of a Parquet file, or of all `.parquet` files of a folder in the order of their names.
+
+    Parameters
+    ----------
+    path : path
+    columns : sequence of str or None
+        Names of the columns, in the order wanted; None takes all of them, which must be numbers then.
+
+    Examples
+    --------
+    >>> model.fit(Parquet("trips", columns=["distance", "fare", "tip"]))  # doctest: +SKIP
+    """
+
+    path: str | os.PathLike[str]
+    columns: Sequence[str] | None = None
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The files, in order."""
+        path = Path(self.path)
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+        found = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        if not found:
+            raise ValueError(f"{path} holds no .parquet file")
+        return found
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns: those asked for, or all that the first file has."""
+        if isinstance(self.columns, str):
+            raise ValueError(f"columns={self.columns!r} is one name: give a list of names")
+        return list(_file(self.files[0]).schema_arrow.names if self.columns is None else self.columns)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns p."""
+        return len(self.names)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Single precision if all columns have it."""
+        return np.result_type(*self._types(self.files[0], _file(self.files[0])))
+
+    def pieces(self) -> Iterator[Piece]:
+        """Chunks of each row group in turn; no more than one chunk of it is in memory."""
+        for path in self.files:
+            file = _file(path)
+            self._types(path, file)
+            for group in range(file.num_row_groups):
+                name = f"{path}, row group {group}"
+                try:
+                    for batch in file.iter_batches(chunk_rows(self.n_columns), [group], self.names):
+                        yield Piece(name, batch.num_rows, partial(_values, batch, self.names))
+                except Exception as error:
+                    raise ValueError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
+
+    def _types(self, path: Path, file: Any) -> list[Any]:
+        """Types of the columns of a file, which are numbers."""
+        schema, types = file.schema_arrow, []
+        for name in self.names:
+            at = schema.get_field_index(name)
+            if at < 0:
+                raise ValueError(f"{path} has no column {name!r}, it has {', '.join(schema.names)}")
+            kind = schema.field(at).type
+            try:
+                types.append(np.dtype(kind.to_pandas_dtype()))
+            except (NotImplementedError, TypeError):
+                types.append(np.dtype(object))
+            if types[-1].kind not in "biuf":
+                raise ValueError(f"column {name!r} of {path} holds {kind}: choose columns of numbers")
+        return types
+
+
+def _file(path: Path) -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(f"{path} is read by pyarrow: install blockmix[app] or pyarrow") from error
+    try:
+        return parquet.ParquetFile(path, buffer_size=_BUFFER)
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _values(batch: Any, names: list[str]) -> Any:
+    """The columns of a batch side by side; a missing value is NaN."""
+    columns = [batch.column(batch.schema.get_field_index(name)).to_numpy(zero_copy_only=False) for name in names]
+    return np.stack(columns).T
