@@ -38,6 +38,7 @@ LAYERS: list[set[str]] = [
     {
         "columns",
         "files",
+        "checkpoint",
         "inputs",
         "packing",
         "storage",

@@ -24,7 +24,7 @@ class Hill:
         self.top, self.foot, self.thin = top, foot, thin
 
 
-def climb(start: Hill | tuple[Hill, float], max_iter: int, hear: Callback | None) -> Ascent:
+def climb(start: Hill | tuple[Hill, float], max_iter: int, hear: Callback | None, leg: str = "") -> Ascent:
     hill, at = start if isinstance(start, tuple) else (start, start.foot)
     trace: list[float] = []
     outcome = Outcome.ITERATION_LIMIT
@@ -195,7 +195,7 @@ def test_an_interrupt_of_the_waiting_thread_keeps_what_the_others_have() -> None
 
 @jobs
 def test_an_interrupt_with_nothing_to_keep_is_raised(n_jobs: int | None) -> None:
-    def stopped(start: object, max_iter: int, hear: Callback | None) -> Ascent:
+    def stopped(start: object, max_iter: int, hear: Callback | None, leg: str) -> Ascent:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -203,7 +203,7 @@ def test_an_interrupt_with_nothing_to_keep_is_raised(n_jobs: int | None) -> None
 
 
 def test_an_interrupt_before_a_later_start_begins_keeps_the_earlier() -> None:
-    def second_stops(start: Hill, max_iter: int, hear: Callback | None) -> Ascent:
+    def second_stops(start: Hill, max_iter: int, hear: Callback | None, leg: str) -> Ascent:
         if start.top == 7:
             raise KeyboardInterrupt
         return climb(start, max_iter, hear)

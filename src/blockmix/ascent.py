@@ -84,60 +84,82 @@ class Ascent:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, eq=False)
+class Waypoint:
+    """Where an ascent stands between two sweeps: all that the rest of it depends on.
+
+    `patience` and `recent` are Aitken's rule, `unmoved` the objective at which a regroup last changed nothing, `lost`
+    the components that were seeded again.
+    """
+
+    parameters: Parameters
+    patience: float
+    recent: list[float] = field(default_factory=list)
+    unmoved: float = -np.inf
+    trace: list[float] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+    converged: bool = False
+
+
 def climb(
     rows: Rows,
-    start: FloatArray | Parameters,
+    start: FloatArray | Parameters | Waypoint,
     model: Model,
     tol: float,
     max_iter: int,
     callback: Callback | None = None,
+    keep: Callable[[Waypoint], object] | None = None,
 ) -> Ascent:
-    """Run EM from responsibilities (N, G) or from parameters until a regroup changes nothing."""
-    parameters = start if isinstance(start, Parameters) else first_parameters(rows, start, model)
-    trace: list[float] = []
-    notes: list[str] = []
+    """Run EM from responsibilities (N, G), from parameters or from a waypoint until a regroup changes nothing.
+
+    `keep` is told where the ascent stands after every sweep.
+    """
+    here = start if isinstance(start, Waypoint) else _foot(rows, start, model, tol)
     outcome = Outcome.ITERATION_LIMIT
-    unmoved = -np.inf
-    patience = Aitken(max(tol, _LOOSE))
-    lost: set[int] = set()
     try:
-        for iteration in range(max_iter):
-            statistics = sweep(rows, parameters)
-            value = objective(statistics, parameters, model, rows)
-            for g in set(np.flatnonzero(statistics.weight < _MIN_ROWS).tolist()) - lost:
-                lost.add(g)
-                parameters, statistics, value, told = reseed(g, rows, parameters, statistics, value, model)
-                notes += told
-            trace.append(value)
+        while not here.converged and len(here.trace) < max_iter:
+            statistics = sweep(rows, here.parameters)
+            value = objective(statistics, here.parameters, model, rows)
+            for g in set(np.flatnonzero(statistics.weight < _MIN_ROWS).tolist()) - set(here.lost):
+                parameters, statistics, value, told = reseed(g, rows, here.parameters, statistics, value, model)
+                here = replace(here, parameters=parameters, notes=here.notes + told, lost=[*here.lost, g])
+            here.trace.append(value)
             if callback is not None:
-                callback(iteration, value)
-            if not patience.settled(value / rows.total_weight):
-                parameters = maximize(statistics, parameters, model.prior)
-                continue
-            if value - unmoved < tol * rows.total_weight:
-                outcome = Outcome.CONVERGED
-                break
-            full = _full(rows, parameters, statistics)
-            scatter = centered_scatter(full, parameters)
-            layout = propose(full, scatter, parameters.layout, model, rows)
-            if layout is parameters.layout:
-                # The groups stand; they are looked at again only if the objective moves on from here by more than tol.
-                unmoved, patience = value, Aitken(tol, patience.values)
-                parameters = maximize(statistics, parameters, model.prior)
-            else:
-                unmoved, patience = -np.inf, Aitken(patience.tol)
-                parameters = regrouped(full, scatter, layout, model.prior)
+                callback(len(here.trace) - 1, value)
+            here = _onwards(here, statistics, rows, model, tol)
+            if keep is not None:
+                keep(here)
     except KeyboardInterrupt:
-        if not trace:
+        if not here.trace:
             raise
         outcome = Outcome.INTERRUPTED
-    return Ascent(
-        parameters,
-        trace,
-        outcome,
-        0 if model.prior.shrinkage else len(thin_components(parameters, rows, _SPARE)),
-        notes,
-    )
+    thin = 0 if model.prior.shrinkage else len(thin_components(here.parameters, rows, _SPARE))
+    return Ascent(here.parameters, here.trace, Outcome.CONVERGED if here.converged else outcome, thin, here.notes)
+
+
+def _foot(rows: Rows, start: FloatArray | Parameters, model: Model, tol: float) -> Waypoint:
+    parameters = start if isinstance(start, Parameters) else first_parameters(rows, start, model)
+    return Waypoint(parameters, max(tol, _LOOSE))
+
+
+def _onwards(here: Waypoint, statistics: Statistics, rows: Rows, model: Model, tol: float) -> Waypoint:
+    """The M-step after a sweep; with a regroup where the objective has settled, or the end where it has not moved."""
+    value, patience = here.trace[-1], Aitken(here.patience, here.recent)
+    settled = patience.settled(value / rows.total_weight)
+    here = replace(here, recent=patience.values)
+    if not settled:
+        return replace(here, parameters=maximize(statistics, here.parameters, model.prior))
+    if value - here.unmoved < tol * rows.total_weight:
+        return replace(here, converged=True)
+    full = _full(rows, here.parameters, statistics)
+    scatter = centered_scatter(full, here.parameters)
+    layout = propose(full, scatter, here.parameters.layout, model, rows)
+    if layout is here.parameters.layout:
+        # The groups stand; they are looked at again only if the objective moves on from here by more than tol.
+        parameters = maximize(statistics, here.parameters, model.prior)
+        return replace(here, parameters=parameters, unmoved=value, patience=tol)
+    return replace(here, parameters=regrouped(full, scatter, layout, model.prior), unmoved=-np.inf, recent=[])
 
 
 def _full(rows: Rows, parameters: Parameters, statistics: Statistics) -> Statistics:

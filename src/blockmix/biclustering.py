@@ -6,7 +6,8 @@ covariance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
 
@@ -16,7 +17,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix._types import FloatArray, IntArray, RandomState
-from blockmix.ascent import Ascent, Callback, Model, climb, first_parameters, lost_components, thin_components
+from blockmix.ascent import Ascent, Callback, Model, Waypoint, climb, first_parameters, lost_components, thin_components
 from blockmix.blocks import BlockCovariance
 from blockmix.em import log_joint
 from blockmix.grouping.n_groups import BicRule, as_grouping, as_rule
@@ -65,6 +66,10 @@ class GaussianBiclustering(RacedMixture):
         Seed of the starts and of `sample`.
     verbose : int, default=0
         1 prints a line per start, 2 a line per iteration.
+    checkpoint : path or None
+        A file that is written after each iteration. The same fit goes on from there if its process was killed, or if it
+        was interrupted, and ends as it would have ended; then the file is removed. Other settings or other data are
+        refused.
 
     Attributes
     ----------
@@ -129,6 +134,7 @@ class GaussianBiclustering(RacedMixture):
         n_jobs: int | None = None,
         random_state: RandomState = None,
         verbose: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_column_groups = n_column_groups
@@ -144,6 +150,7 @@ class GaussianBiclustering(RacedMixture):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def modes(self, X: ArrayLike, n_modes: int = 5) -> list[Mode]:
         """Distinct row clusterings of data with more columns than rows, each with two scores and its columns.
@@ -155,9 +162,15 @@ class GaussianBiclustering(RacedMixture):
         return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
 
     def _climb(
-        self, rows: Rows, begin: FloatArray | Parameters, model: Model, max_iter: int, hear: Callback | None
+        self,
+        rows: Rows,
+        begin: FloatArray | Parameters | Waypoint,
+        model: Model,
+        max_iter: int,
+        hear: Callback | None,
+        keep: Callable[[Waypoint], object] | None = None,
     ) -> Ascent:
-        return climb(rows, begin, model, self.tol, max_iter, hear)
+        return climb(rows, begin, model, self.tol, max_iter, hear, keep)
 
     def _resumed(self, rows: Rows, model: Model) -> Parameters | None:
         if model.admits(self._parameters.layout):

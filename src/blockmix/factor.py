@@ -178,6 +178,7 @@ class FactorBiclustering(RacedMixture):
         model: FactorModel,
         max_iter: int,
         hear: Callback | None,
+        keep: object = None,
     ) -> Ascent:
         return climb(rows, begin, model, self.tol, max_iter, hear)
 

@@ -5,6 +5,7 @@ A path comes in; a stream to write to goes out, and what was written takes the p
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise ValueError(f"{path} is a folder: give the name of a file")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder of {path} does not exist: make it first")
-    scratch = target.with_name(f".{uuid4().hex}.part")
+    scratch = target.with_name(f".{target.name}.{uuid4().hex}.part")
     try:
         with scratch.open("xb") as stream:
             yield stream
@@ -63,3 +64,10 @@ def write_vectors(path: str | os.PathLike[str], parts: Iterable[NDArray[Any]], d
             stream.write(np.ascontiguousarray(part, dtype).data)
         length = (stream.tell() - begin) // dtype.itemsize
         head(length)
+
+
+def remove(path: str | os.PathLike[str]) -> None:
+    """Remove a file, if it is there, and what a process that was killed has left of writing it."""
+    target = Path(os.path.realpath(path))
+    for left in [target, *target.parent.glob(f".{glob.escape(target.name)}.*.part")]:
+        left.unlink(missing_ok=True)

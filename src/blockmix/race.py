@@ -21,7 +21,8 @@ from blockmix.convergence import Outcome
 SHORT = 25  # iterations of each start of a portfolio
 FINALISTS = 5  # starts of a portfolio that go on
 
-Climb = Callable[[Any, int, Callable[[int, float], object] | None], Ascent]
+# A start or parameters, iterations, who hears of them, and the name of this part of the race; where it ended.
+Climb = Callable[[Any, int, Callable[[int, float], object] | None, str], Ascent]
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _run(
         if stop.is_set():
             return
         try:
-            found[name] = Runner(name, climb(start, max_iter, hear))
+            found[name] = Runner(name, climb(start, max_iter, hear, f"{name} from {first}"))
         except KeyboardInterrupt:  # before the first iteration: nothing to keep
             stop.set()
         else:

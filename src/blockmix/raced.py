@@ -7,10 +7,12 @@ kept of it and what the user is told of it follow here.
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from blockmix._types import FloatArray, IntArray
 from blockmix.annealing import critical_eigenvalues
 from blockmix.ascent import Ascent, Callback
+from blockmix.checkpoint import Checkpoint
 from blockmix.columns import column_names, refuse_constant
 from blockmix.convergence import Outcome
 from blockmix.em import posterior
@@ -56,6 +59,7 @@ class RacedMixture(Mixture):
     warm_start: bool
     n_jobs: int | None
     verbose: int
+    checkpoint: str | os.PathLike[str] | None = None
     _parameters: Any
 
     @abstractmethod
@@ -63,8 +67,10 @@ class RacedMixture(Mixture):
         """What is fitted, from the constructor's parameters, checked, for standardized rows."""
 
     @abstractmethod
-    def _climb(self, rows: Rows, begin: Any, model: Any, max_iter: int, hear: Callback | None) -> Ascent:
-        """EM from responsibilities (N, G) or from parameters to its end."""
+    def _climb(
+        self, rows: Rows, begin: Any, model: Any, max_iter: int, hear: Callback | None, keep: Any = None
+    ) -> Ascent:
+        """EM from responsibilities (N, G), from parameters or from a waypoint to its end; `keep` is told waypoints."""
 
     @abstractmethod
     def _resumed(self, rows: Rows, model: Any) -> Any:
@@ -102,10 +108,13 @@ class RacedMixture(Mixture):
         refuse_constant(rows.location, rows.scale**2, column_names(self))
         model = self._model(rows)
         rows = self._in_units(rows)
+        kept = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows)
         with one_blas_thread():
-            runners = self._race(rows, model, self._teller(callback, _shift(rows)))
+            runners = self._race(rows, model, self._teller(callback, _shift(rows)), kept)
             self._keep(runners, rows)
             found = self._warnings(runners[0].ascent, rows, model)
+        if kept is not None and runners[0].ascent.outcome is not Outcome.INTERRUPTED:
+            kept.remove()
         self.warnings_ = [str(warning) for warning in found]
         for warning in found:
             warnings.warn(warning, stacklevel=2)
@@ -115,9 +124,13 @@ class RacedMixture(Mixture):
         """The standardized rows, in the units of the fit."""
         return rows
 
-    def _race(self, rows: Rows, model: Any, tell: Callable[[Progress], object] | None) -> list[Runner]:
-        def run(begin: Any, max_iter: int, hear: Callback | None) -> Ascent:
-            return self._climb(rows, begin, model, max_iter, hear)
+    def _race(
+        self, rows: Rows, model: Any, tell: Callable[[Progress], object] | None, kept: Checkpoint | None
+    ) -> list[Runner]:
+        def run(begin: Any, max_iter: int, hear: Callback | None, leg: str) -> Ascent:
+            if kept is None:
+                return self._climb(rows, begin, model, max_iter, hear)
+            return self._climb(rows, kept.waypoint(leg) or begin, model, max_iter, hear, partial(kept.keep, leg))
 
         portfolio = isinstance(self.init, str) and self.init == "portfolio"
         return race(self._starts(rows, model, portfolio), run, self.max_iter, self.n_jobs, tell, portfolio)
@@ -207,6 +220,8 @@ class RacedMixture(Mixture):
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a whole number that is at least 1")
         self._check_number("tol")
+        if not isinstance(self.checkpoint, (str, os.PathLike, type(None))):
+            raise ValueError(f"checkpoint={self.checkpoint!r} must be None or the name of a file")
         if isinstance(self.init, str) and self.init not in (*STARTS, "portfolio"):
             names = ", ".join([*STARTS, "portfolio"])
             raise ValueError(f"init={self.init!r} must be one of {names}, or an array of labels or responsibilities")
