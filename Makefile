@@ -14,12 +14,17 @@ comma := ,
 READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 DEV := $(VENV)/.dev-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: help demo test dev lint clean
+# In the order of the paper; topics and the two that are not in the paper come last.
+EXPERIMENTS := recovery covariance_recovery grid n_components real_sets gene_sets gene_correlations topics auto_rule monotone
+
+.PHONY: help demo test reproduce reproduce-full dev lint clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   install what is needed into $(VENV) and run examples/demo.py"
 	@echo "make test   install what is needed into $(VENV) and run all tests (ARGS='-k name' picks some)"
+	@echo "make reproduce       every experiment of the paper, few runs, to experiments/results/quick/"
+	@echo "make reproduce-full  the same with the paper's numbers of runs, to experiments/results/; resumes if killed"
 	@echo "make lint   ruff check, ruff format --check, mypy src"
 	@echo "make dev    install the tools that make lint uses, and pre-commit"
 	@echo "make clean  remove $(VENV), caches, build files and the demo's output"
@@ -31,6 +36,12 @@ demo: $(READY)
 
 test: $(READY)
 	$(RUN) -m pytest -n $(WORKERS) $(ARGS)
+
+reproduce: $(READY)
+	@set -e; for name in $(EXPERIMENTS); do echo "== $$name"; $(RUN) experiments/$$name.py --quick $(ARGS); done
+
+reproduce-full: $(READY)
+	@set -e; for name in $(EXPERIMENTS); do echo "== $$name"; $(RUN) experiments/$$name.py --full $(ARGS); done
 
 dev: $(DEV)
 

@@ -7,11 +7,15 @@ of 50) and 10 for the other rules, which only stand beside it.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 from zlib import crc32
 
+from figures import COLORS, save, sheet
+from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
+
+# isort: split
 import numpy as np
 from auto_designs import FAMILIES
-from harness import Task, arguments, mean_by, run, show, write
 
 from blockmix import BlockDiagonalCovariance
 from blockmix.metrics import adjusted_rand
@@ -30,6 +34,20 @@ def choose(task: Task) -> dict[str, float]:
     return {"ari": adjusted_rand(labels, found.partition_), "K": float(found.n_groups_)}
 
 
+def draw(families: list[Task], options: Any) -> None:
+    title = "Rules for the number of column groups: ARI of the selected partition, mean of each family's designs"
+    figure, ((ax,),) = sheet(1, 1, title, (10, 4))
+    for i, rule in enumerate(RULES):
+        found = [line["ari"] for line in families if line["rule"] == rule]
+        bars = ax.bar(np.arange(len(found)) + 0.27 * (i - 1), found, 0.25, color=COLORS[i], label=rule)
+        ax.bar_label(bars, fmt="%.2f", fontsize=9)
+    labels = [f"{line['family']}\n{line['runs']} designs" for line in families if line["rule"] == RULES[0]]
+    ax.set_xticks(range(len(labels)), labels)
+    ax.set(ylabel="adjusted Rand index", ylim=(0, 1.1))
+    figure.legend(loc="outside lower center", ncols=3, title="rule")
+    save(figure, "auto_rule", options)
+
+
 def main() -> None:
     options = arguments(__doc__)
     runs = 50 if options.full else 5
@@ -44,6 +62,7 @@ def main() -> None:
     write("auto_rule", table, options)
     show([line for line in table if line["family"] == "findings" or line["rule"] == "auto"])
     families = mean_by(table, ["family", "rule"], ["ari"])
+    draw(families, options)
     show([{**line, "rows": line.pop("runs")} for line in families])
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
+from figures import matrix, save, sheet
+from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
+
+# isort: split
 import numpy as np
-from harness import Task, arguments, mean_by, run, show, write
 
 from blockmix import BlockDiagonalCovariance
 from blockmix.datasets import simulated
@@ -13,6 +17,8 @@ from blockmix.grouping import HierarchicalGrouping, SilhouetteRule
 from blockmix.metrics import adjusted_rand, exact_recovery, matched_accuracy
 
 METHODS = ("ours, K known", "ours, auto", "ours, silhouette", "paper, K known", "paper, silhouette")
+
+SCORES = {"accuracy": "columns in the right group", "exact": "all groups right"}
 
 
 def settings(method: str, n_groups: int) -> dict[str, object]:
@@ -41,6 +47,25 @@ def recover(task: Task) -> dict[str, float]:
     }
 
 
+def draw(table: list[Task], options: Any) -> None:
+    """The paper's 3 × 3 heat maps, a column of them for each method; p from left to right, K from top to bottom."""
+    title = f"Column groups at N = 50 for p = 24, 96, 384 columns in K groups, mean of {table[0]['runs']} runs"
+    figure, axes = sheet(2, len(METHODS), title, (3.3, 3.2))
+    for j, method in enumerate(METHODS):
+        lines = [line for line in table if line["method"] == method]
+        for i, (score, label) in enumerate(
+            {"accuracy": "columns in the right group", "exact": "all groups right"}.items()
+        ):
+            values = np.array([line[score] for line in lines]).reshape(3, 3).T
+            image = matrix(axes[i, j], values, f"{method}\n{label}", (0, 1), "viridis", digits=3)
+            axes[i, j].set_xticks(range(3), ["p = 24", "p = 96", "p = 384"])
+            axes[i, j].set_yticks(range(3), ["K = 3, 4, 8", "K = 6, 8, 16", "K = 12, 16, 32"] if j == 0 else [])
+            if j == 0:
+                axes[i, j].set_ylabel("few, more, many groups (K for p = 24, 96, 384)", fontsize=8)
+    figure.colorbar(image, ax=axes, label="share (of columns above, of runs below)", shrink=0.7)
+    save(figure, "grid", options)
+
+
 def main() -> None:
     options = arguments(__doc__)
     runs = options.runs or (500 if options.full else 10)
@@ -53,6 +78,7 @@ def main() -> None:
     table = mean_by(run("grid", recover, tasks, options), ["p", "K", "method"], ["accuracy", "exact", "ari", "found"])
     show(table)
     write("grid", table, options)
+    draw(table, options)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +78,28 @@ def mean_by(rows: list[Task], keys: Iterable[str], figures: Iterable[str]) -> li
     return table
 
 
+def available(sets: Mapping[str, Callable[[], object]]) -> list[str]:
+    """Names of the data sets that are here or can be fetched; says what to do for each of the others."""
+    found = []
+    for name, load in sets.items():
+        try:
+            load()
+            found.append(name)
+        except FileNotFoundError as missing:
+            print(f"Left out: {name}. {missing}")
+    return found
+
+
+def folder(options: Any) -> Path:
+    """Where results go: a full run's to results/, a quick one's to results/quick/, which is not kept."""
+    found = RESULTS if options.full else RESULTS / "quick"
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
 def write(name: str, table: list[Task], options: Any) -> None:
-    """Write the table of a full run to results/NAME.csv; a quick one goes to results/quick/, which is not kept."""
-    folder = RESULTS if options.full else RESULTS / "quick"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name}.csv").open("w", newline="") as file:
+    """Write a table to NAME.csv."""
+    with (folder(options) / f"{name}.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(table[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows({key: _short(value) for key, value in line.items()} for line in table)

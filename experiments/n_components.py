@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
+from figures import curves, save, sheet
+from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
+
+# isort: split
 import numpy as np
-from harness import Task, arguments, mean_by, run, show, write
 from sklearn.mixture import GaussianMixture
 
 from blockmix import GaussianBiclustering
 from blockmix.datasets import simulated
+from blockmix.grouping import HierarchicalGrouping
 
 SIZES = (30, 50, 100, 200, 500)
-METHODS = ("blockmix, K = 3", "blockmix, auto", "GMM")
+SCENARIOS = {"block": "Block-diagonal covariances", "general": "General covariances"}
+SETTINGS = {
+    "authors' settings": {"n_column_groups": 3, "grouping": HierarchicalGrouping(distance="profile"), "max_iter": 20},
+    "blockmix, K = 3": {"n_column_groups": 3},
+    "blockmix, auto": {},
+}
+METHODS = (*SETTINGS, "GMM")
 
 
 def fitted(method: str, G: int, X: np.ndarray, seed: int) -> GaussianBiclustering | GaussianMixture:
     if method == "GMM":
         return GaussianMixture(G, random_state=seed, n_init=1).fit(X)
-    groups = 3 if method.endswith("3") else "auto"
-    return GaussianBiclustering(G, groups, random_state=seed).fit(X)
+    return GaussianBiclustering(G, random_state=seed, **SETTINGS[method]).fit(X)
 
 
 def choose(task: Task) -> dict[str, float]:
@@ -33,12 +43,29 @@ def choose(task: Task) -> dict[str, float]:
     return {"G": float(found), "right": float(found == 3)}
 
 
+def draw(table: list[Task], options: Any) -> None:
+    title = f"Number of components chosen by BIC among 1…5, the truth is 3, {table[0]['runs']} runs"
+    figure, axes = sheet(2, 2, title, (6, 3.6))
+    for j, (scenario, label) in enumerate(SCENARIOS.items()):
+        lines = [line for line in table if line["scenario"] == scenario]
+        average, right = axes[:, j]
+        curves(average, lines, "rows", "G", band=True)
+        average.axhline(3, color="gray", linestyle="--", linewidth=1)
+        average.set(title=label, ylabel="chosen G, mean ± standard deviation")
+        curves(right, lines, "rows", "right", factor=100)
+        right.set(title=f"{label}: accuracy", ylabel="G = 3 chosen, % of runs", ylim=(-3, 103))
+        for ax in axes[:, j]:
+            ax.set_xlabel("rows per component")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    save(figure, "n_components", options)
+
+
 def main() -> None:
     options = arguments(__doc__)
-    runs = 100 if options.full else 10
+    runs = options.runs or (100 if options.full else 10)
     tasks = [
         {"scenario": scenario, "rows": rows, "method": method, "seed": seed}
-        for scenario in ("block", "general")
+        for scenario in SCENARIOS
         for rows in SIZES
         for method in METHODS
         for seed in range(runs)
@@ -46,6 +73,7 @@ def main() -> None:
     table = mean_by(run("n_components", choose, tasks, options), ["scenario", "rows", "method"], ["G", "right"])
     show(table)
     write("n_components", table, options)
+    draw(table, options)
 
 
 if __name__ == "__main__":

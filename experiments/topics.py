@@ -12,14 +12,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from harness import RESULTS, Task, arguments, show, write  # first: it sets the number of threads
+from figures import save
+from harness import Task, arguments, available, show, write  # before NumPy: it sets the number of threads
 
 # isort: split
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import NMF, LatentDirichletAllocation, MiniBatchNMF
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
@@ -65,9 +61,7 @@ def picture(name: str, options: Any) -> None:
     ]
     write(f"topics_{name}", table, options)
     ax = model.plot(title=f"{title}\nimportance of {GROUPS} term groups for {TOPICS} topics")
-    folder = RESULTS if options.full else RESULTS / "quick"
-    ax.figure.savefig(folder / f"topics_{name}.png", dpi=110)
-    plt.close(ax.figure)
+    save(ax.figure, f"topics_{name}", options)
 
 
 def timing(options: Any) -> None:
@@ -178,13 +172,14 @@ def stability(options: Any) -> None:
 
 def main() -> None:
     options = arguments(__doc__)
-    (RESULTS if options.full else RESULTS / "quick").mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore", TopicWarning)
-    timing(options)
-    for name in SETS:
+    sets = available({name: bunch for name, (_, bunch) in SETS.items()})
+    for name in sets:
         picture(name, options)
-    coherence(options)
-    stability(options)
+    if "tripadvisor_lara" in sets:
+        timing(options)
+        coherence(options)
+        stability(options)
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ def test_what_is_shared_is_equal(letters: str) -> None:
 
 @every_model
 def test_the_likelihood_never_falls(letters: str) -> None:
-    # Red if a step of T, B or D, or a kept regrouping, is not an ascent. On 50 sets each: experiments/factor.py.
+    # Red if a step of T, B or D, or a kept regrouping, is not an ascent. On 50 sets each: experiments/monotone.py.
     for seed in range(4):
         G = 1 + seed % 3
         X = factor_rows(seed, n=25, G=G, apart=0.5)
