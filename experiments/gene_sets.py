@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from contenders import OF_THE_PAPER, Method, Problem, beside_paper, blockmix, score
+from contenders import OF_THE_PAPER, SCORES, Method, Problem, beside_paper, blockmix, score
 from figures import compared, save
 from harness import Task, arguments, available, run, show, write  # before NumPy: it sets the number of threads
 
@@ -99,8 +99,7 @@ def main() -> None:
     show(table)
     write("gene_sets", table, options)
     title = f"Gene expression, mean of {runs} runs; gray: the paper's methods, blue: blockmix"
-    labels = {"ari": "adjusted Rand index", "accuracy": "share of samples in the right cluster", "seconds": "processor time, s"}
-    save(compared(table, title, labels), "gene_sets", options)
+    save(compared(table, title, SCORES), "gene_sets", options)
 
 
 if __name__ == "__main__":
