@@ -49,8 +49,9 @@ def gmm(problem: Problem, seed: int) -> np.ndarray:
 
 
 def ucuu(problem: Problem, seed: int) -> np.ndarray:
-    """What the paper calls UCUU: its program has a T for each component, which is UUUU; one k-means start."""
-    model = FactorBiclustering(problem.n_clusters, problem.n_factors, model="UUUU", init=kmeans(problem, seed))
+    """What the paper calls UCUU: its program has a T for each component, which is UUUU; data as they are."""
+    start = kmeans(problem, seed)
+    model = FactorBiclustering(problem.n_clusters, problem.n_factors, model="UUUU", init=start, standardize=False)
     return model.fit(problem.X).row_labels_
 
 
@@ -66,8 +67,8 @@ def authors(problem: Problem, seed: int) -> GaussianBiclustering:
 
 
 def coclustered(problem: Problem, seed: int) -> np.ndarray:
-    """It takes positive numbers only, so the smallest is moved to just above 0."""
-    positive = problem.X - problem.X.min() + 1e-3
+    """It takes positive numbers only: where there are others, the smallest is moved to just above 0."""
+    positive = problem.X if problem.X.min() > 0 else problem.X - problem.X.min() + 1e-3
     return np.asarray(SpectralCoclustering(problem.n_clusters, random_state=seed).fit(positive).row_labels_)
 
 
