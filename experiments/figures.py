@@ -86,7 +86,11 @@ def compared(table: list[Task], title: str, figures: dict[str, str]) -> Figure:
         _bars(ax, lines, figure)
         ax.set_title(f"{sets[i]}: {label}", fontsize=10)
         ax.set_yticks(range(len(lines)), [line["method"] for line in lines] if j == 0 else [], fontsize=9)
-    marks = [Line2D([], [], color="black", marker="D", linestyle="", label="the paper's value")]
+    marks = [
+        Line2D(
+            [], [], color="black", marker="D", linestyle="", label="the paper's value (its times: on another machine)"
+        )
+    ]
     marks.append(Line2D([], [], color="black", marker="_", linestyle="-", label="mean ± standard deviation over seeds"))
     sheet_.legend(handles=marks, loc="outside lower center", ncols=2)
     return sheet_
@@ -108,4 +112,4 @@ def _bars(ax: Axes, lines: Sequence[Task], figure: str) -> None:
     else:
         ax.set_xlim(min(0, *values) - 0.02, 1.25)
     for i, value in enumerate(values):
-        ax.annotate(f"{value:.3g}", (1, i), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8)
+        ax.annotate(f"{value:.3g}", (0.99, i), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8)
