@@ -43,8 +43,8 @@ def kmeans(problem: Problem, seed: int) -> np.ndarray:
     return labels
 
 
-def gmm(problem: Problem, seed: int) -> np.ndarray:
-    labels: np.ndarray = GaussianMixture(problem.n_clusters, random_state=seed).fit_predict(problem.X)
+def gmm(problem: Problem, seed: int, tol: float = 1e-3) -> np.ndarray:
+    labels: np.ndarray = GaussianMixture(problem.n_clusters, tol=tol, random_state=seed).fit_predict(problem.X)
     return labels
 
 

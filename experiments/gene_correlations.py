@@ -24,7 +24,7 @@ from sklearn.utils import Bunch
 from blockmix import GaussianBiclustering, datasets
 from blockmix.moments import correlation
 from blockmix.partition import Partition
-from blockmix.plotting import correlation_heatmap
+from blockmix.plotting import correlation_pair
 
 NAMED = {"X53586": "integrin alpha 6", "X54942": "ckshs2", "X54941": "ckshs1"}
 PAPER = {"X53586": (5, 1), "X54942": (5, 5), "X54941": (5, 3)}  # column group among tumors, among healthy samples
@@ -72,10 +72,8 @@ def draw(name: str, found: list[Fit], options: Any) -> None:
             partition = Partition(model.column_labels_[g])
             observed = np.corrcoef(X[model.row_labels_ == g], rowvar=False)
             estimated = correlation(model.blocks_[g].dense())
-            where = f"{fit.settings}, cluster {g + 1}: {majority(fit, g)}"
-            for k, (kind, R) in enumerate({"observed": observed, "estimated": estimated}.items()):
-                groups = f"{kind}, {partition.n_groups} column groups"
-                ax = correlation_heatmap(R, partition, title=f"{where}\n{groups}", ax=axes[g, 2 * j + k])
+            where = f"{fit.settings}, cluster {g + 1}: {majority(fit, g)}\n{partition.n_groups} column groups"
+            for ax in correlation_pair(observed, estimated, partition, title=where, ax=axes[g, 2 * j : 2 * j + 2]):
                 ax.title.set_fontsize(9)
     save(figure, f"correlations_{SETS[name][0]}", options)
 
