@@ -112,4 +112,5 @@ def _bars(ax: Axes, lines: Sequence[Task], figure: str) -> None:
     else:
         ax.set_xlim(min(0, *values) - 0.02, 1.25)
     for i, value in enumerate(values):
-        ax.annotate(f"{value:.3g}", (0.99, i), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8)
+        shown = f"{value:.2g}" if figure == "seconds" else f"{value:.3f}"
+        ax.annotate(shown, (0.99, i), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8)
