@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,14 @@ def test_fit_chooses_and_writes_everything(wine_csv: str) -> None:
     assert f"adjusted Rand index {summary['ari']:.3f}" in done.stdout
     assert model.describe() in done.stdout
     assert "row names: id" in done.stderr
+
+
+def test_a_column_that_gives_the_classes_away_is_named(wine_csv: str) -> None:
+    codes = {"class_0": 1, "class_1": 2, "class_2": 3}
+    wine().assign(code=wine()["kind"].map(codes)).to_csv("leak.csv", index=False)
+    told = run("fit", "leak.csv", "--label", "kind", "--components", "2", "--out", "out").stderr
+    assert "code: one value in each class of kind, so the fit sees the classes; --drop NAME" in told
+    assert "one value" not in run("fit", wine_csv, "--label", "kind", "--components", "2", "--out", "out").stderr
 
 
 def test_one_number_is_fitted_without_a_comparison(wine_csv: str) -> None:
@@ -465,6 +475,14 @@ def test_standard_input_and_a_quiet_pipe() -> None:
     done = subprocess.run(command(*arguments), input=text, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["file"] == "standard input"
     assert done.stderr == "row names: id\n"
+
+
+def test_the_installed_command_is_this_one() -> None:
+    pyproject = Path(__file__).parents[1] / "pyproject.toml"
+    module, _, name = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["scripts"]["blockmix"].partition(
+        ":"
+    )
+    assert callable(getattr(import_module(module), name))
 
 
 def test_completion_knows_the_commands() -> None:

@@ -74,7 +74,8 @@ def read_file(file: str, how: ReadingOptions, kept: tuple[str, ...] = (), only: 
         layer=how.layer,
     )
     size = os.path.getsize(file) if os.path.isfile(file) else None
-    with bar(f"reading {os.path.basename(file)}", size, bytes=True) as shown:
+    name = "standard input" if file == "-" else os.path.basename(file)
+    with bar(f"reading {name}", size, bytes=True) as shown:
         return read_table(file, reading, lambda count: shown.show(count))
 
 
@@ -88,7 +89,7 @@ def read_data(
     table = found.complete(how.drop_missing)
     if vary:
         table = table.with_numbers()
-    for text in [*_left_out(table), *table.notes]:
+    for text in [*_left_out(table), *table.notes, *_given_away(table, label if vary else None)]:
         note(text)
     return Data(table, label)
 
@@ -109,6 +110,23 @@ def _left_out(table: Table) -> list[str]:
     if not table.named and not table.source.endswith(".npy"):
         texts.append("the first row holds numbers, so columns are called x0, x1, …: give --header if it holds names")
     return texts
+
+
+def _given_away(table: Table, label: str | None) -> list[str]:
+    """A note on numeric columns that are the known classes in another coding."""
+    if label is None:
+        return []
+    codes = np.unique([str(text) for text in table.texts[label]], return_inverse=True)[1]
+    first = np.unique(codes, return_index=True)[1]
+    if not 1 < len(first) <= len(codes) / 2:  # one class tells nothing, and a class of one row has one value anyhow
+        return []
+    same = [
+        name
+        for name, column in zip(table.names, table.values.T, strict=True)
+        if (column[:1000] == column[first[codes[:1000]]]).all() and (column == column[first[codes]]).all()
+    ]
+    named = ", ".join(same[:_SHOWN])
+    return [f"{named}: one value in each class of {label}, so the fit sees the classes; --drop NAME"] if same else []
 
 
 def as_numbers(table: Table, column: str) -> FloatArray:
