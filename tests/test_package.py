@@ -71,14 +71,15 @@ def test_a_model_is_loaded_where_its_class_was_not_used_yet(tmp_path: Path) -> N
     # Red if load knows only the classes that are imported by then.
     X = np.random.default_rng(0).standard_normal((40, 4)) * [1, 2, 3, 4]
     texts = ["dirty carpet rude", "metro station near", "dirty smell rude", "friendly metro staff"] * 5
+    # In this order no class brings the next one with it.
     models = [
-        GaussianBiclustering(1, 2).fit(X),
-        FactorBiclustering(1, 2, random_state=0).fit(X),
         BlockDiagonalCovariance(2).fit(X),
+        FactorBiclustering(1, 2, random_state=0).fit(X),
+        GaussianBiclustering(1, 2).fit(X),
         TopicBiclustering(2, 3, random_state=0).fit(texts),
     ]
-    for model in models:
-        path = tmp_path / "model"
+    paths = [str(tmp_path / f"{place}.blockmix") for place, _ in enumerate(models)]
+    for model, path in zip(models, paths, strict=True):
         model.save(path)
-        code = "import sys, blockmix; print(type(blockmix.load(sys.argv[1])).__name__)"
-        assert in_a_new_process(code, str(path)).strip() == type(model).__name__
+    code = "import sys, blockmix; print(*(type(blockmix.load(path)).__name__ for path in sys.argv[1:]))"
+    assert in_a_new_process(code, *paths).split() == [type(model).__name__ for model in models]
