@@ -143,7 +143,7 @@ def test_labels_are_written_to_a_file(kind: str, tmp_path: Path) -> None:
     assert np.array_equal(found, expected)
     assert np.array_equal(np.load(file), expected)
     assert np.load(file).dtype == np.int8
-    assert model.fit(given).row_labels_.dtype == (np.intp if kind == "array" else np.int8)
+    assert model.fit(given).row_labels_.dtype == (np.intp if kind == "array" else np.int32)
 
 
 def test_labels_that_cannot_be_found_leave_the_file_as_it_was(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ class RacedMixture(Mixture):
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
         scorer = self._scorer()
         labels, likelihoods = zip(*rows.plain().map(lambda chunk: _ending(chunk, scorer)), strict=True)
-        self.row_labels_ = np.concatenate(labels, dtype=np.intp if rows.is_array else None)
+        self.row_labels_ = np.concatenate(labels, dtype=np.intp if rows.is_array else np.int32)
         self.log_likelihood_ = math.fsum(likelihoods)
 
     def _warnings(self, best: Ascent, rows: Rows, model: Any) -> list[Warning]:
