@@ -24,9 +24,10 @@ from blockmix import (
     select,
 )
 from blockmix.grouping.hierarchical import cut
+from blockmix.metrics import adjusted_rand
 from blockmix.report import write_report
 from blockmix.report.pixels import encoded, two_triangles
-from blockmix.views import averaged, bins, row_bins
+from blockmix.views import averaged, bins, row_bins, standardized
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -162,6 +163,29 @@ def test_without_rows_the_page_says_what_is_missing(wine: Any, tmp_path: Path) -
     assert all(view["isCut"] and not view["observed"] for view in data["views"])
 
 
+def test_rows_without_a_label_are_not_compared(wine: Any, tmp_path: Path) -> None:
+    model, X, classes = wine
+    some = classes.astype(object)
+    some[::3], some[1], some[4] = None, float("nan"), ""
+    known = np.array([isinstance(label, str) and label != "" for label in some])
+    write_report(model, tmp_path / "a.html", X, labels=some)
+    found = read(tmp_path / "a.html")[1]["classes"]
+    assert found["names"] == sorted(set(classes)) and found["unknown"] == np.sum(~known)
+    assert np.sum(found["counts"]) == known.sum()
+    assert found["ari"] == pytest.approx(adjusted_rand(classes[known], model.row_labels_[known]), abs=1e-4)
+    write_report(model, tmp_path / "a.html", X, labels=[None] * len(X))
+    assert read(tmp_path / "a.html")[1]["classes"] is None
+
+
+def test_of_many_classes_the_smallest_are_added_up(wine: Any, tmp_path: Path) -> None:
+    model, X, _ = wine
+    labels = [f"often {i % 20:02}" if i < 120 else f"once {i}" for i in range(len(X))]
+    write_report(model, tmp_path / "a.html", X, labels=labels)
+    found = read(tmp_path / "a.html")[1]["classes"]
+    assert found["names"] == [f"often {k:02}" for k in range(20)] and found["others"] == len(X) - 120
+    assert np.sum(found["counts"]) == 120 and sum(found["otherCounts"]) == len(X) - 120
+
+
 def test_other_models_have_a_page(wine: Any, tmp_path: Path) -> None:
     _, X, _ = wine
     covariance = BlockDiagonalCovariance(4).fit(X)
@@ -216,6 +240,7 @@ def test_a_wide_table_stays_small(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"labels": [1, 2]}, "labels has 2 entries for 178 rows"),
+        ({"labels": np.zeros((178, 2))}, r"labels has shape \(178, 2\): give one label per row"),
         ({"row_names": ["a"]}, "row_names has 1 entries for 178 rows"),
     ],
 )
@@ -242,6 +267,13 @@ def test_a_page_is_never_half_written(wine: Any, tmp_path: Path) -> None:
 def test_what_no_report_is_made_of_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not of TopicBiclustering"):
         write_report(TopicBiclustering(), tmp_path / "a.html")
+
+
+def test_a_constant_column_is_standardized_to_zero() -> None:
+    X = np.column_stack([np.full(1000, 0.1), np.arange(1000.0)])
+    Z = standardized(X)
+    assert not Z[:, 0].any()
+    assert Z[:, 1] == pytest.approx((X[:, 1] - X[:, 1].mean()) / X[:, 1].std())
 
 
 def test_pixels() -> None:

@@ -74,17 +74,21 @@ def component_view(
 
 def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Correlation of weighted rows, shape (p, p); a column that does not vary among them is correlated with none."""
-    if weights is not None:
-        counted = weights > 1e-9  # the rows of other components would only cost time
-        X, weights = X[counted], weights[counted]
-    # In parts: the rows less their mean are a second copy of them.
-    parts = [slice(start, start + _CHUNK) for start in range(0, max(len(X), 1), _CHUNK)]
-    moments = (Moments.of(X[part].astype(float), None if weights is None else weights[part]) for part in parts)
+    # In parts: the rows that count, and the rows less their mean, are copies of them.
+    parts = [slice(start, start + _CHUNK) for start in range(0, len(X), _CHUNK)]
+    moments = (_moments(X[part], None if weights is None else weights[part]) for part in parts)
     S = reduce(Moments.merge, moments).scatter
     varies = S.diagonal() > 0
     S = np.where(varies[:, None] & varies, S, 0.0)
     np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
     return correlation(S)
+
+
+def _moments(X: FloatArray, weights: FloatArray | None) -> Moments:
+    if weights is None:
+        return Moments.of(X.astype(float, copy=False))
+    counted = weights > 1e-9  # the rows of other components would only cost time
+    return Moments.of(X[counted].astype(float, copy=False), weights[counted])
 
 
 def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:
@@ -121,8 +125,11 @@ def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:
 
 def standardized(X: FloatArray) -> FloatArray:
     """Columns with mean 0 and deviation 1; a constant column is 0 throughout."""
-    deviations = X.std(axis=0)
-    return np.asarray((X - X.mean(axis=0)) / np.where(deviations > 0, deviations, 1))
+    # From the first row: the rounding of a mean over rows of 0.1 would pass for variation.
+    moved = X - X[0]
+    moved -= moved.mean(axis=0)
+    deviations = moved.std(axis=0)
+    return np.asarray(moved / np.where(deviations > 0, deviations, 1))
 
 
 def row_order(Z: FloatArray, labels: IntArray) -> IntArray:

@@ -36,26 +36,28 @@ _MOST_SIDE = 800  # of one of them: a map is seldom wider on a screen
 _MOST_ROWS = 480  # of the checkerboard
 _SAMPLED_ROWS = 20_000  # a picture of so few rows of pixels needs no more
 _LISTED_ROWS = 20_000  # more rows than this are not listed by name
+_LISTED_CLASSES = 20  # a table of more columns is not read; the smallest classes are added up
 
 
 def contents(subject: Subject, title: str, command: str | None) -> dict[str, Any]:
     """The document of a page."""
     # One view at a time: two p × p matrices of each component would not fit where p is large.
     views = [_component(name, view, len(subject.column_labels)) for name, view in _views(subject)]
+    classes = _classes(subject)
     listed = subject.row_labels is not None and subject.n_rows <= _LISTED_ROWS
     return {
         "title": title,
         "estimator": type(subject.model).__name__,
         "columns": column_names(subject.model),
-        "rowNames": subject.row_names if listed else None,
+        "rowNames": list(map(str, subject.row_names)) if listed and subject.row_names is not None else None,
         "rowLabels": subject.row_labels.tolist() if listed else None,  # type: ignore[union-attr]
-        "facts": _facts(subject),
+        "facts": _facts(subject, classes),
         "summaries": _summaries(subject),
         "labels": subject.column_labels.tolist(),
         "families": aligned_labels(subject.column_labels).tolist(),
         "views": views,
         "checkerboard": _checkerboard(subject, np.array(views[0]["leaves"])),
-        "classes": _classes(subject),
+        "classes": classes,
         "selection": _selection(subject.table),
         "trace": _trace(subject.model),
         "warnings": _warnings(subject.model),
@@ -142,7 +144,7 @@ def _checkerboard(subject: Subject, leaves: IntArray) -> dict[str, Any] | None:
     }
 
 
-def _facts(subject: Subject) -> list[dict[str, str]]:
+def _facts(subject: Subject, classes: dict[str, Any] | None) -> list[dict[str, str]]:
     """The figures at the top of the page."""
     model, labels, probabilities = subject.model, subject.row_labels, subject.probabilities
     facts: list[dict[str, str]] = []
@@ -163,12 +165,12 @@ def _facts(subject: Subject) -> list[dict[str, str]]:
         for name in (n for n in ("bic", "icl") if n in criteria):
             add(name.upper(), f"{criteria[name]:,.1f}".replace(",", "\u202f"), "smaller is better")
     if subject.is_mixture and hasattr(model, "outcome_"):
-        add("The fit", str(model.outcome_), f"after {model.n_iter_} iterations")
+        add("The fit", str(model.outcome_), f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}")
     if probabilities is not None and probabilities.shape[1] > 1:
         certain = float((probabilities.max(axis=1) >= 0.9).mean())
         add("Clear rows", f"{100 * certain:.1f} %", "probability at least 0.9")
-    if subject.labels is not None and labels is not None:
-        add("Agreement", f"{adjusted_rand(subject.labels, labels):.2f}", "adjusted Rand index with the known classes")
+    if classes is not None:
+        add("Agreement", f"{classes['ari']:.2f}", "adjusted Rand index with the known classes")
     return facts
 
 
@@ -195,18 +197,26 @@ def _summaries(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _classes(subject: Subject) -> dict[str, Any] | None:
-    """Known classes against components."""
-    labels = subject.row_labels
-    if subject.labels is None or labels is None:
+    """Known classes against components, over the rows whose class is known."""
+    if subject.classes is None or subject.row_labels is None:
         return None
-    names, places = np.unique(subject.labels, return_inverse=True)
+    names, codes = subject.classes.names, subject.classes.codes
+    known = codes >= 0
+    if not known.any():
+        return None
+    found, codes = subject.row_labels[known], codes[known]
     counts = np.zeros((len(subject.column_labels), len(names)), dtype=int)
-    np.add.at(counts, (labels, places), 1)
+    np.add.at(counts, (found, codes), 1)
+    largest = np.argsort(-counts.sum(axis=0), kind="stable")
+    listed, others = np.sort(largest[:_LISTED_CLASSES]), largest[_LISTED_CLASSES:]
     return {
-        "names": names.tolist(),
-        "counts": counts.tolist(),
-        "ari": round(adjusted_rand(places, labels), 4),
-        "accuracy": round(matched_accuracy(places, labels), 4),
+        "names": [names[k] for k in listed],
+        "counts": counts[:, listed].tolist(),
+        "others": len(others),
+        "otherCounts": counts[:, others].sum(axis=1).tolist(),
+        "unknown": int(len(known) - known.sum()),
+        "ari": round(adjusted_rand(codes, found), 4),
+        "accuracy": round(matched_accuracy(codes, found), 4),
     }
 
 

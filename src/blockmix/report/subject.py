@@ -11,12 +11,41 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from blockmix._types import FloatArray, IntArray
 from blockmix.covariance import BlockDiagonalCovariance
 from blockmix.mixture import Mixture
 from blockmix.selection import SelectionTable
+
+# How missing values of Python, NumPy and pandas are written: pandas' own cannot be compared with anything.
+_MISSING = dict.fromkeys(("None", "nan", "NaT", "<NA>"), "")
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Known classes of the rows: their names, and the number of each row's class, -1 where none is known."""
+
+    names: list[str]
+    codes: IntArray
+
+    @classmethod
+    def of(cls, labels: ArrayLike) -> Classes:
+        """Classes of one label per row; None, NaN and an empty text are no label.
+
+        Examples
+        --------
+        >>> known = Classes.of(["b", None, "a", float("nan"), "b"])
+        >>> known.names, known.codes.tolist()
+        (['a', 'b'], [1, -1, 0, -1, 1])
+        """
+        given = np.asarray(labels, dtype=object)
+        if given.ndim != 1:
+            raise ValueError(f"labels has shape {given.shape}: give one label per row")
+        texts = [label if isinstance(label, str) else _MISSING.get(str(label), str(label)) for label in given.tolist()]
+        names = sorted({*texts} - {""})
+        number = {name: k for k, name in enumerate(names)} | {"": -1}
+        return cls(names, np.array([number[text] for text in texts], dtype=np.intp))
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +57,17 @@ class Subject:
     model : Mixture or BlockDiagonalCovariance
     data : array-like of shape (N, p) or None
         The rows as they were given.
-    row_names : list of str or None
+    row_names : sequence of N names or None
         None for rows without names of their own.
-    labels : array of N str or None
-        Known classes.
+    classes : Classes or None
+        What is known of the rows.
     table : SelectionTable or None
     """
 
     model: Any
     data: Any = None
-    row_names: list[str] | None = None
-    labels: NDArray[Any] | None = None
+    row_names: Sequence[object] | None = None
+    classes: Classes | None = None
     table: SelectionTable | None = None
 
     @cached_property
@@ -76,14 +105,15 @@ class Subject:
         return np.atleast_2d(self.model.column_labels_)
 
 
-def row_names_of(X: Any, given: Sequence[object] | None) -> list[str] | None:
+def row_names_of(X: Any, given: Sequence[object] | None) -> Sequence[object] | None:
     """Names of the rows: those given, or the index of a pandas frame that is more than a count."""
     if given is not None:
-        return [str(name) for name in given]
+        return given
     index = getattr(X, "index", None)
     if index is None or callable(index) or type(index).__name__ == "RangeIndex":
         return None
-    return [str(name) for name in index]
+    named: Sequence[object] = index
+    return named
 
 
 def check_subject(model: Any) -> None:

@@ -15,13 +15,12 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.files import replacing
 from blockmix.report.contents import contents
-from blockmix.report.subject import Subject, check_subject, row_names_of
+from blockmix.report.subject import Classes, Subject, check_subject, row_names_of
 from blockmix.selection import SelectionTable
 
 _SCRIPTS = (
@@ -62,7 +61,7 @@ def write_report(
     table : SelectionTable, optional
         The comparison that the model was chosen by.
     labels : array-like of shape (N,), optional
-        Known classes of the rows, to compare with.
+        Known classes of the rows, to compare with; rows whose label is missing are left out of the comparison.
     row_names : sequence of N names, optional
         By default the index of a pandas frame, or numbers.
     title : str, optional
@@ -71,13 +70,14 @@ def write_report(
     """
     check_subject(model)
     check_is_fitted(model)
-    known = None if labels is None else np.array([str(label) for label in np.asarray(labels)])
-    subject = Subject(model, X, row_names_of(X, row_names), known, table)
-    for name, given in (("labels", subject.labels), ("row_names", subject.row_names)):
+    classes = None if labels is None else Classes.of(labels)
+    subject = Subject(model, X, row_names_of(X, row_names), classes, table)
+    for name, given in (("labels", None if classes is None else classes.codes), ("row_names", subject.row_names)):
         if given is not None and len(given) != subject.n_rows:
             raise ValueError(f"{name} has {len(given)} entries for {subject.n_rows} rows: give one per row")
     found = "Row clusters and column groups" if subject.is_mixture else "Column groups"
-    heading = title or f"{found} of {model.n_features_in_} columns"
+    p = model.n_features_in_
+    heading = title or f"{found} of {p} column{'' if p == 1 else 's'}"
     page = _page(contents(subject, heading, command))
     with replacing(path) as stream:
         stream.write(page.encode("utf-8", "replace"))

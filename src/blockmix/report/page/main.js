@@ -9,7 +9,8 @@ const SEALED = "One file: nothing is fetched, nothing is sent.";
 function page() {
   const { version } = report.made;
   const sizes = report.facts.filter(({ name }) => ["Rows", "Columns", "Components"].includes(name));
-  const lead = sizes.map(({ name, value }) => `${value} ${name.toLowerCase()}`).join(", ");
+  const words = ({ name, value }) => `${value} ${value === "1" ? name.toLowerCase().slice(0, -1) : name.toLowerCase()}`;
+  const lead = sizes.map(words).join(", ");
   document.getElementById("title").textContent = report.title;
   document.getElementById("brand-note").textContent = version;
   document.getElementById("lead").textContent = `${lead}. ${report.estimator}.`;

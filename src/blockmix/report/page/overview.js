@@ -32,11 +32,14 @@ function components() {
 function classes() {
   const known = report.classes;
   if (!known) return null;
-  const matched = `${(100 * known.accuracy).toFixed(1)} % of the rows in the component that matches their class.`;
-  const lines = known.counts.map((counts, g) => row([`Component ${g}`, ...counts]));
+  const matched = `${(100 * known.accuracy).toFixed(1)} % of the rows are in the component that matches their class.`;
+  const unknown = known.unknown ? ` ${count(known.unknown, "row")} without a known class not counted.` : "";
+  const rest = (other) => (known.others ? [other] : []);
+  const lines = known.counts.map((counts, g) => row([`Component ${g}`, ...counts, ...rest(known.otherCounts[g])]));
+  const heads = ["", ...known.names, ...rest(`${thousands(known.others)} others`)];
   return h("div", {}, h("h3", {}, "Known classes"),
-    h("p", {}, `Adjusted Rand index ${known.ari.toFixed(2)}; ${matched}`),
-    table("Rows by component and known class", ["", ...known.names.map((name) => name || "(none)")], lines));
+    h("p", {}, `Adjusted Rand index ${known.ari.toFixed(2)}; ${matched}${unknown}`),
+    table("Rows by component and known class", heads, lines));
 }
 
 function trace() {
@@ -74,10 +77,11 @@ function chart(label, series, xName, yName) {
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   const X = (x) => 64 + (right > left ? (x - left) / (right - left) : 0.5) * 320;
   const Y = (y) => 12 + (high > low ? (high - y) / (high - low) : 0.5) * 120;
+  const digits = high - low < 10 ? 1 : 0;
   const text = (x, y, anchor, words) => h("text", { x, y, "text-anchor": anchor }, words);
   const level = (y) => [
     h("line", { x1: 60, x2: 390, y1: Y(y), y2: Y(y), class: "rule" }),
-    text(54, Y(y) + 4, "end", thousands(Math.round(y)).replace("-", "−")),
+    text(54, Y(y) + 4, "end", thousands(y.toFixed(digits)).replace("-", "−")),
   ];
   const ticks = right - left < 12 ? [...new Set(xs)] : [left, right];
   const line = (points, i) => h("g", { class: `series-${i % 6}` },
