@@ -246,12 +246,68 @@ def test_report_again(wine_csv: str, wine_model: str) -> None:
     run("report", wine_model, wine_csv, "--label", "kind", "--out", "page.html")
     assert Path("out/report.html").read_text() == first
     assert "alcohol" in Path("page.html").read_text()
-    run("report", wine_model)
-    assert Path("out/report.html").read_text() != first  # without the table there is no picture of it
     wine()[:100].to_csv("less.csv", index=False)
     assert "less.csv has 100 rows, but the model was fitted to 178" in fails("report", wine_model, "less.csv")
-    assert "needs the table" in fails("report", wine_model, "--label", "kind")
     assert "does not exist: make it first" in fails("report", wine_model, "--out", "no/page.html")
+
+
+def shown(page: str) -> dict[str, Any]:
+    """What a page holds, but for the time when it was written."""
+    found = re.search(r'id="report-data">(.*?)</script>', Path(page).read_text(), re.DOTALL)
+    assert found is not None
+    document: dict[str, Any] = json.loads(found[1])
+    del document["made"]["date"]
+    return document
+
+
+def test_report_without_a_file_is_the_page_of_the_fit(wine_csv: str) -> None:
+    holes = wine()
+    holes.loc[3, "ash"] = np.nan
+    holes.to_csv("holes.csv", index=False)
+    how = ("--drop-missing", "--drop", "hue", "--label", "kind", "--groups", "3", "--criterion", "icl", "--scale")
+    run("select", "holes.csv", "--components", "2:3", *how, "--out", "all/wine")
+    first = shown("all/wine/report.html")
+    assert first["checkerboard"] and first["classes"] and first["selection"]["criterion"] == "icl"
+    Path("all/wine/report.html").unlink()
+    run("report", "all/wine/model.blockmix")
+    assert shown("all/wine/report.html") == first
+    run("fit", wine_csv, "--components", "2", "--out", "out")
+    first = shown("out/report.html")
+    os.chdir("all")  # the table lies beside the folder of the results, not here
+    run("report", "../out/model.blockmix", "--out", "page.html")
+    assert shown("page.html")["checkerboard"] == first["checkerboard"]
+
+
+def test_report_does_not_replace_a_page_by_one_that_shows_less(wine_csv: str, wine_model: str) -> None:
+    first = Path("out/report.html").read_text()
+    wine()[:100].to_csv(wine_csv, index=False)
+    told = (
+        "out/report.html would lose what it shows of the data (wine.csv has 100 rows, but the model was fitted to 178)"
+    )
+    assert told in fails("report", wine_model)
+    Path(wine_csv).unlink()
+    assert "(the table that out/model.blockmix was fitted to, wine.csv, is not found)" in fails("report", wine_model)
+    assert "is not found" in fails("report", wine_model, "--label", "kind")
+    assert Path("out/report.html").read_text() == first
+    assert "the page shows no data" in run("report", wine_model, "--out", "page.html").stderr
+    assert not shown("page.html")["hasRows"]
+    Path("out/summary.json").write_text("{")
+    assert "nothing beside out/model.blockmix tells which table" in fails("report", wine_model)
+
+
+def test_a_column_without_a_name_that_was_left_out_is_left_out_again() -> None:
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    X[:, 1] = 5
+    np.save("a.npy", X)
+    run("fit", "a.npy", "--components", "1", "--out", "out")
+    assert run("predict", "out/model.blockmix", "a.npy").stdout == Path("out/rows.csv").read_text()
+
+
+def test_sizes_of_a_prediction_count_every_cluster(wine_csv: str, wine_model: str) -> None:
+    first = [line["cluster"] == "0" for line in lines_of("out/rows.csv")]
+    wine()[first][:20].to_csv("few.csv", index=False)
+    told = json.loads(run("predict", wine_model, "few.csv", "--json").stdout)
+    assert told["sizes"] == [20, 0, 0]
 
 
 def test_demo() -> None:

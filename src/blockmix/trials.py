@@ -70,7 +70,7 @@ class SelectionRow:
     @property
     def degenerate(self) -> bool:
         """Whether the likelihood rests on the ridge, in a component with fewer rows than a block has columns."""
-        return getattr(self.model, "outcome_", "") == Outcome.DEGENERATE.value
+        return self.outcome.partition(":")[0] == Outcome.DEGENERATE.value
 
 
 @dataclass(frozen=True)

@@ -238,6 +238,7 @@ def predict(
 @app.command(
     epilog=examples(
         "blockmix report wine-blockmix/model.blockmix wine.csv --label type",
+        "blockmix report wine-blockmix/model.blockmix",
         "blockmix report wine-blockmix/model.blockmix --out wine.html",
     )
 )
@@ -247,7 +248,10 @@ def report(
     model: ModelArgument,
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="The table that was fitted; without it the data are not shown."),
+        typer.Argument(
+            metavar="[FILE]",
+            help="The table that was fitted; found by the summary beside the model if it is still there.",
+        ),
     ] = None,
     label: LabelOption = None,
     out: Annotated[Path | None, option("The page; report.html beside the model by default.", metavar="PAGE")] = None,
@@ -256,12 +260,13 @@ def report(
 ) -> None:
     """The page of a model, again.
 
-    One file that opens in any browser, without network.
+    One file that opens in any browser, without network. The table and its options are those of the fit unless FILE is
+    given.
     """
     with errors_told():
-        from blockmix.cli.predicting import write_page
+        from blockmix.cli.reporting import write_page
 
-        write_page(model, file, label, out or model.parent / "report.html", reading, ctx.obj)
+        write_page(model, file, label, out, reading, ctx.obj)
 
 
 @app.command(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,12 @@ class Data:
 
     table: Table
     label: str | None = None
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
 
     @property
     def X(self) -> Any:
-        """The numbers: a data frame where the columns have names, so that the model remembers them."""
-        if not self.table.named:
+        """The numbers: a data frame where the columns have names or some are left out, which the model remembers."""
+        if self.table.names == tuple(f"x{j}" for j in range(len(self.table.names))) and not self.table.named:
             return self.table.values
         import pandas as pd
 
@@ -91,7 +92,7 @@ def read_data(
         table = table.with_numbers()
     for text in [*_left_out(table), *table.notes, *_given_away(table, label if vary else None)]:
         note(text)
-    return Data(table, label)
+    return Data(table, label, how)
 
 
 def _refuse_texts(table: Table, only: tuple[str, ...]) -> None:

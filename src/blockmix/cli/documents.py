@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import blockmix
 from blockmix.cli.bars import bar
 from blockmix.cli.data import as_numbers, read_file, without_gaps
+from blockmix.cli.fitting import cluster_lines
 from blockmix.cli.folder import COLUMNS, HEATMAP, MODEL, ROWS, SUMMARY, TOPICS, as_json, results, write_csv, write_json
 from blockmix.cli.options import ReadingOptions
 from blockmix.cli.speaking import warnings_heard
@@ -56,7 +55,7 @@ def _write(folder: Path, model: TopicBiclustering, table: Table, text: str) -> N
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     model.save(folder / MODEL)
-    write_csv(folder / ROWS, ["row", "topic", "probability"], topic_lines(model, table.texts[text], table.row_names))
+    write_csv(folder / ROWS, ["row", "topic", "probability"], cluster_lines(model, table.texts[text], table.row_names))
     lines = [(k, term, f"{weight:.4g}") for k, terms in enumerate(model.term_groups_) for term, weight in terms]
     write_csv(folder / COLUMNS, ["group", "term", "weight"], lines)
     importances = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_)]
@@ -64,17 +63,6 @@ def _write(folder: Path, model: TopicBiclustering, table: Table, text: str) -> N
     figure: Any = model.plot().figure
     canvas: Any = FigureCanvasAgg(figure)  # without pyplot's choice of a window
     canvas.print_png(folder / HEATMAP)
-
-
-def topic_lines(model: TopicBiclustering, texts: Any, row_names: Any) -> list[tuple[str, int, str]]:
-    """Row name, topic and its probability."""
-    probabilities = model.predict_proba(texts)
-    found = probabilities.argmax(axis=1)
-    largest = probabilities[np.arange(len(found)), found]
-    return [
-        (name, topic, f"{probability:.6g}")
-        for name, topic, probability in zip(row_names, found.tolist(), largest.tolist(), strict=True)
-    ]
 
 
 def _summary(model: TopicBiclustering, table: Table, heard: list[str], command: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from blockmix.biclustering import GaussianBiclustering
 from blockmix.cli.bars import bar
 from blockmix.cli.data import Data
 from blockmix.cli.folder import COLUMNS, MODEL, REPORT, ROWS, SELECTION, SUMMARY, as_json, write_csv, write_json
-from blockmix.cli.options import MixtureOptions
+from blockmix.cli.options import MixtureOptions, ReadingOptions
 from blockmix.cli.speaking import warnings_heard, worded
 from blockmix.columns import column_names
 from blockmix.covariance import BlockDiagonalCovariance
@@ -141,7 +141,7 @@ def write_results(folder: Path, out: Path, data: Data, fitted: Fitted, command: 
     if fitted.selection is not None:
         lines = [_selection_line(row) for row in fitted.selection.rows]
         write_csv(folder / SELECTION, list(lines[0]), [list(line.values()) for line in lines])
-        summary["selection"] = lines
+        summary |= {"criterion": fitted.selection.criterion, "selection": lines}
     summary["folder"] = str(out)
     summary["files"] = [*sorted(path.name for path in folder.iterdir()), SUMMARY, REPORT]
     write_json(folder / SUMMARY, summary)
@@ -191,7 +191,7 @@ def _selection_line(row: Any) -> dict[str, Any]:
 
 
 def _summary(data: Data, fitted: Fitted, command: str) -> dict[str, Any]:
-    model, table = fitted.model, data.table
+    model, table, defaults = fitted.model, data.table, vars(ReadingOptions())
     summary: dict[str, Any] = {
         "blockmix": blockmix.__version__,
         "command": command,
@@ -200,6 +200,7 @@ def _summary(data: Data, fitted: Fitted, command: str) -> dict[str, Any]:
         "columns": len(table.names),
         "left_out": {name: why for name, why in table.left_out.items() if name != table.named_by},
         "row_names": table.named_by,
+        "reading": {key: value for key, value in vars(data.reading).items() if value != defaults[key]},
         "model": type(model).__name__,
         "seconds": round(fitted.seconds, 3),
         "warnings": fitted.warnings,

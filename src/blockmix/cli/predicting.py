@@ -1,6 +1,6 @@
 """Predicting: what a saved model says of a table.
 
-A model file and a table come in; clusters of the rows, or the model's page, go out.
+A model file and a table come in; clusters of the rows go out.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import numpy as np
 import blockmix
 from blockmix.cli.bars import bar
 from blockmix.cli.data import Data, read_data, read_file, without_gaps
-from blockmix.cli.documents import topic_lines
-from blockmix.cli.fitting import Fitted, cluster_lines, report
+from blockmix.cli.fitting import cluster_lines
 from blockmix.cli.folder import ROWS, SUMMARY, as_json, results, write_csv, write_json
 from blockmix.cli.options import ReadingOptions, WritingOptions
-from blockmix.cli.speaking import note, warnings_heard
+from blockmix.cli.speaking import note
 from blockmix.covariance import BlockDiagonalCovariance
 from blockmix.storage import load
 from blockmix.topics import TopicBiclustering
@@ -45,14 +44,14 @@ def predict_rows(
         with bar("assigning rows to clusters"):
             head, lines = ["row", "cluster", "probability"], list(cluster_lines(model, data.X, data.table.row_names))
         ari = data.agreement([line[1] for line in lines])
-    counts = np.bincount([line[1] for line in lines], minlength=1)
+    G = len(model.topics_ if isinstance(model, TopicBiclustering) else model.weights_)
     summary: dict[str, Any] = {
         "blockmix": blockmix.__version__,
         "command": command,
         "model": str(path),
         "file": file,
         "rows": len(lines),
-        "sizes": counts,
+        "sizes": np.bincount([line[1] for line in lines], minlength=G),
         "label": label,
         "ari": ari,
     }
@@ -69,24 +68,6 @@ def predict_rows(
         print(f"Written to {writing.out}: {ROWS}, {SUMMARY}")
     if ari is not None and not writing.json:
         note(f"agreement with {label}: adjusted Rand index {ari:.3f}")
-
-
-def write_page(
-    path: Path, file: str | None, label: str | None, page: Path, reading: ReadingOptions, command: str
-) -> None:
-    """Write the page of a saved model."""
-    model = load(path)
-    if isinstance(model, TopicBiclustering):
-        raise ValueError(f"{path} holds topics, which have no page: blockmix topics has drawn them in topics.png")
-    if file is None and label is not None:
-        raise ValueError(f"--label {label} needs the table that was fitted: give FILE after the model")
-    data = None if file is None else read_for(path, model, file, label, reading)
-    fitted = len(getattr(model, "row_labels_", ()))
-    if data is not None and fitted and len(data.table.row_names) != fitted:
-        raise ValueError(f"{file} has {len(data.table.row_names)} rows, but the model was fitted to {fitted}")
-    with warnings_heard():
-        report(page, Fitted(model), data, command)
-    print(f"Written: {page}")
 
 
 def read_for(path: Path, model: Any, file: str, label: str | None, reading: ReadingOptions) -> Data:
@@ -107,5 +88,5 @@ def _topics(
         raise ValueError(f"{path} holds topics: name the column of texts with --text")
     kept = [text] if label is None else [text, label]
     table = without_gaps(read_file(file, reading, tuple(kept), ()), [text], reading.drop_missing)
-    lines = topic_lines(model, table.texts[text], table.row_names)
+    lines = list(cluster_lines(model, table.texts[text], table.row_names))
     return lines, Data(table, label).agreement([line[1] for line in lines])

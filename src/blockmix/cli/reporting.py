@@ -1,0 +1,99 @@
+"""Reporting: the page of a saved model, again.
+
+A model file comes in, with its table or without; the page goes out. What the summary beside the model tells of the fit
+(the table, how it was read, the comparison, the command) is used where the command line does not say otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from blockmix.cli.data import Data
+from blockmix.cli.fitting import Fitted, report
+from blockmix.cli.folder import REPORT, SUMMARY
+from blockmix.cli.options import ReadingOptions
+from blockmix.cli.predicting import read_for
+from blockmix.cli.speaking import note, warnings_heard
+from blockmix.selection import CRITERIA, SelectionTable
+from blockmix.storage import load
+from blockmix.topics import TopicBiclustering
+from blockmix.trials import SelectionRow, Study
+
+
+def write_page(
+    path: Path, file: str | None, label: str | None, out: Path | None, reading: ReadingOptions, command: str
+) -> None:
+    """Write the page of a saved model; one that is there is not replaced by one that shows less."""
+    model = load(path)
+    if isinstance(model, TopicBiclustering):
+        raise ValueError(f"{path} holds topics, which have no page: blockmix topics has drawn them in topics.png")
+    summary = _summary(path, model)
+    page = out or path.parent / REPORT
+    data = None
+    try:
+        table = _fitted_to(path, summary) if file is None else file
+        data = _data(path, model, table, label, reading, summary if file is None else {})
+    except ValueError as error:
+        if file is not None or label is not None:
+            raise
+        if out is None and page.exists():
+            raise ValueError(
+                f"{page} would lose what it shows of the data ({error}): give FILE after the model, or --out PAGE for "
+                "a page without them"
+            ) from None
+        note(f"the page shows no data ({error}): give FILE after the model to have them")
+    with warnings_heard():
+        report(page, Fitted(model, _comparison(model, summary)), data, summary.get("command", command))
+    print(f"Written: {page}")
+
+
+def _summary(path: Path, model: Any) -> dict[str, Any]:
+    """The summary beside a model, empty where there is none or it tells of another model."""
+    try:
+        found = json.loads((path.parent / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    wanted = {"model": type(model).__name__, "columns": model.n_features_in_}
+    same = isinstance(found, dict) and all(found.get(key) == value for key, value in wanted.items())
+    return found if same else {}
+
+
+def _fitted_to(path: Path, summary: dict[str, Any]) -> str:
+    """The table that a model was fitted to: as it was typed, from here or from beside the folder of the results."""
+    if "file" not in summary:
+        raise ValueError(f"nothing beside {path} tells which table it was fitted to")
+    named = summary["file"]
+    for place in (Path(named), path.parent.parent / named):
+        if place.is_file():
+            return str(place)
+    raise ValueError(f"the table that {path} was fitted to, {named}, is not found")
+
+
+def _data(
+    path: Path, model: Any, file: str, label: str | None, reading: ReadingOptions, summary: dict[str, Any]
+) -> Data:
+    """The rows of a file, read as for the fit where nothing else is said; a ValueError if they are not those fitted."""
+    if reading == ReadingOptions():
+        saved = summary.get("reading", {})
+        reading = ReadingOptions(**{item.name: saved[item.name] for item in fields(reading) if item.name in saved})
+    data = read_for(path, model, file, label or summary.get("label"), reading)
+    found, fitted = len(data.table.row_names), len(getattr(model, "row_labels_", ())) or summary.get("rows")
+    if fitted is not None and found != fitted:
+        raise ValueError(f"{file} has {found} rows, but the model was fitted to {fitted}")
+    return data
+
+
+def _comparison(model: Any, summary: dict[str, Any]) -> SelectionTable | None:
+    """The candidates that the model was chosen from."""
+    if "selection" not in summary:
+        return None
+    rows = []
+    for line in summary["selection"]:
+        numbers = {name: np.nan for name in ("log_likelihood", *CRITERIA, "seconds") if line[name] is None}
+        rows.append(SelectionRow(**line | numbers | {"groups": tuple(map(int, line["groups"].split()))}))
+    return SelectionTable(tuple(rows), summary["criterion"], Study((), None, model, (), ()))
