@@ -98,7 +98,7 @@ def test_nothing_outside_is_named_and_only_our_script_may_run(wine: Any, tmp_pat
 
 def test_names_from_the_data_are_text(tmp_path: Path) -> None:
     X, z = groups_of_three(60, len(HOSTILE))
-    frame = pd.DataFrame(X, columns=HOSTILE, index=[f"<b>{i}</b>" for i in range(60)])
+    frame = pd.DataFrame(X, columns=HOSTILE, index=[f"<b>{i}</b>" for i in range(59)] + ["word " * 10_000])
     model = GaussianBiclustering(2, n_column_groups=2, random_state=0).fit(frame)
     classes = np.array(["<i>a</i>", "</script>"])[z]
     write_report(model, tmp_path / "a.html", frame, labels=classes, title="</title><script>x", command="</script>")
@@ -107,7 +107,7 @@ def test_names_from_the_data_are_text(tmp_path: Path) -> None:
     assert page.count("</script") == 2
     assert "<img" not in page and "<b>" not in page and "<i>" not in page
     assert data["columns"][:5] == HOSTILE[:5]
-    assert data["rowNames"][7] == "<b>7</b>"
+    assert data["rowNames"][7] == "<b>7</b>" and len(data["rowNames"][59]) == 120
     title = re.search(r"<title>(.*?)</title>", page)
     assert title is not None and unescape(title[1]) == "</title><script>x"
 

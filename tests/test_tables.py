@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 from pathlib import Path
@@ -223,7 +224,7 @@ def test_a_file_that_is_not_what_its_name_says(ending: str, tmp_path: Path) -> N
         pytest.importorskip("anndata")
     path = tmp_path / f"bad.{ending}"
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="is not a"):
+    with pytest.raises(ValueError, match=f"is (not an array|no {ending} file, or it is damaged)"):
         read_table(path)
 
 
@@ -312,3 +313,44 @@ def test_constant_columns_are_left_out() -> None:
         table_of([[1, 2]] * 4).with_numbers()
     with pytest.raises(ValueError, match="has no numeric column"):
         table_of(np.empty((4, 0)), ()).with_numbers()
+
+
+def test_the_index_of_pandas_is_no_column(tmp_path: Path) -> None:
+    NUMBERS.drop(columns="id").iloc[[1, 2, 5]].to_parquet(tmp_path / "a.parquet")  # pandas puts its index last
+    table = read_table(tmp_path / "a.parquet")
+    assert table.names == ("a", "b") and table.named_by == "__index_level_0__"
+    assert list(table.row_names) == ["1", "2", "5"]
+
+
+def test_columns_of_lists_and_records_are_left_out(tmp_path: Path) -> None:
+    NUMBERS.assign(many=[[1, 2]] * 6, record=[{"k": i} for i in range(6)]).to_parquet(tmp_path / "a.parquet")
+    table = read_table(tmp_path / "a.parquet")
+    assert table.names == ("a", "b")
+    assert table.left_out["many"] == "'[1, 2]'"
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[: len(data) // 2], lambda data: data[:60] + b"?" * 40 + data[100:]]
+)
+def test_a_damaged_archive_is_one_sentence(damage: Any, tmp_path: Path) -> None:
+    rows = "a,b\n" + "".join(f"{i / 7},{i * i / 3}\n" for i in range(200))
+    (tmp_path / "a.csv.gz").write_bytes(damage(gzip.compress(rows.encode())))
+    with pytest.raises(ValueError, match="is damaged: it cannot be unpacked to its end"):
+        read_table(tmp_path / "a.csv.gz")
+
+
+def test_names_longer_than_what_is_looked_at_first(tmp_path: Path) -> None:
+    names = [f"gene {j:030}" for j in range(10_000)]
+    rows = np.arange(30_000.0).reshape(3, -1) ** 1.5
+    text = "\n".join([",".join(names), *(",".join(map(str, row)) for row in rows.tolist())])
+    (tmp_path / "a.csv").write_text(text)
+    assert len(",".join(names)) > text_module._HEAD
+    table = read_table(tmp_path / "a.csv")
+    assert table.names == tuple(names) and np.array_equal(table.values, rows)
+
+
+def test_a_cell_longer_than_the_limit_of_csv(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    (tmp_path / "a.csv").write_text(f"a,text\n1,{'z' * (limit + 1)}\n2,b\n")
+    assert read_table(tmp_path / "a.csv", Reading(kept=("text",))).texts["text"][1] == "b"
+    assert csv.field_size_limit() == limit

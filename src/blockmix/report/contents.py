@@ -49,7 +49,9 @@ def contents(subject: Subject, title: str, command: str | None) -> dict[str, Any
         "title": title,
         "estimator": type(subject.model).__name__,
         "columns": column_names(subject.model),
-        "rowNames": list(map(str, subject.row_names)) if listed and subject.row_names is not None else None,
+        "rowNames": [_short(str(name)) for name in subject.row_names]
+        if listed and subject.row_names is not None
+        else None,
         "rowLabels": subject.row_labels.tolist() if listed else None,  # type: ignore[union-attr]
         "facts": _facts(subject, classes),
         "summaries": _summaries(subject),
@@ -271,7 +273,11 @@ def _written(value: Any) -> str:
     """A parameter in one short line."""
     if isinstance(value, np.ndarray):
         return f"array of shape {value.shape}"
-    text = " ".join(repr(value).split())
+    return _short(" ".join(repr(value).split()))
+
+
+def _short(text: str) -> str:
+    """A text that may be a whole document, where the column that names the rows holds such."""
     return text if len(text) <= 120 else text[:119] + "…"
 
 

@@ -7,13 +7,15 @@ AnnData, which are numbers already.
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import os
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -48,7 +50,7 @@ def read_table(path: str | os.PathLike[str], how: Reading | None = None, tell: T
     """
     how, tell = how or Reading(), tell or (lambda count: None)
     if str(path) == "-":
-        return gather("standard input", read_text("standard input", sys.stdin.buffer, how, tell), how)
+        return _text("standard input", sys.stdin.buffer, how, tell)
     file, source = Path(path), str(path)
     if file.is_dir():
         raise ValueError(f"{source} is a folder: give a file")
@@ -67,7 +69,14 @@ def read_table(path: str | os.PathLike[str], how: Reading | None = None, tell: T
     if kind == ".xls":
         raise ValueError(f"{source} is of the old kind of Excel: save it as xlsx or csv")
     with file.open("rb") as stream:
+        return _text(source, stream, how, tell)
+
+
+def _text(source: str, stream: IO[bytes], how: Reading, tell: Tell) -> Table:
+    try:
         return gather(source, read_text(source, stream, how, tell), how)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise ValueError(f"{source} is damaged: it cannot be unpacked to its end") from None
 
 
 @contextmanager
@@ -77,10 +86,10 @@ def _explained(source: str, kind: str) -> Iterator[None]:
         yield
     except (ValueError, ImportError, MemoryError, PermissionError):
         if type(sys.exception()).__module__.startswith("pyarrow"):
-            raise ValueError(f"{source} is not a {kind[1:]} file, or it is damaged") from None
+            raise ValueError(f"{source} is no {kind[1:]} file, or it is damaged") from None
         raise
     except Exception as error:  # a zip that is no workbook, and what else a damaged file can raise
-        raise ValueError(f"{source} is not a {kind[1:]} file, or it is damaged ({type(error).__name__})") from None
+        raise ValueError(f"{source} is no {kind[1:]} file, or it is damaged ({type(error).__name__})") from None
 
 
 def _parquet(source: str, file: Path, how: Reading) -> Batches:

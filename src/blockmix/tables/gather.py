@@ -6,6 +6,7 @@ different texts names the rows. Only the numbers, and the texts that are needed,
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from blockmix.tables.table import Reading, RowNumbers, Table, refuse_twins, refu
 from blockmix.tables.text import Batches
 
 _GROWTH = 1.25  # of the matrix, whose new rows are touched at once
-# Names that pandas and R give to a column of row names.
-_INDEX = {"", "__index_level_0__", "Unnamed: 0", "rownames"}
+# Names that pandas and R give to a first column of row names, and pandas to its index wherever it stands.
+_INDEX = {"", "Unnamed: 0", "rownames"}
+_LEVEL = re.compile(r"__index_level_\d+__")
 
 
 def gather(source: str, found: Batches, how: Reading) -> Table:
@@ -40,13 +42,14 @@ class _Columns:
         self._names, self._how, self._decimal = names, how, decimal
         wanted = set(names if how.only is None else how.only) - apart
         self._numeric = [j for j, name in enumerate(names) if name in wanted]
-        if 0 in self._numeric and names[0] in _INDEX:
-            self._numeric.remove(0)
+        index = [j for j, name in enumerate(names) if _LEVEL.fullmatch(name) or (j == 0 and name in _INDEX)]
+        self._numeric = [j for j in self._numeric if j not in index]
         self._left_out: dict[str, str] = {}
         self._kept: dict[str, list[Any]] = {name: [] for name in how.kept}
-        # Columns that may name the rows, by place: the first one, and all texts.
+        # Columns that may name the rows, by place: the first one, an index, and all texts.
         self._naming: dict[int, list[Any]] = {}
         self._unused = [j for j, name in enumerate(names) if j not in self._numeric and name not in apart]
+        self._index = {0, *index}
         self._n_rows = 0
         self._matrix: FloatArray = np.empty((0, 0))
         self._places: dict[int, int] = {}
@@ -58,7 +61,7 @@ class _Columns:
             self._turn_to_text(j, batch.column(j))
         if self._n_rows == 0:
             for j in self._unused:
-                if j == 0 or self._numbers(batch.column(j)) is None:
+                if j in self._index or self._numbers(batch.column(j)) is None:
                     self._naming[j] = []
             self._places = {j: place for place, j in enumerate(self._numeric)}
             self._matrix = np.empty((batch.num_rows, len(self._places)))
@@ -142,9 +145,10 @@ class _Columns:
         return str(cells.type)
 
     def _name_rows(self, j: int, cells: Any) -> None:
+        import pyarrow as pa
         from pyarrow import compute as pc
 
-        if cells.null_count or pc.count_distinct(cells).as_py() < len(cells):
+        if pa.types.is_nested(cells.type) or cells.null_count or pc.count_distinct(cells).as_py() < len(cells):
             del self._naming[j]
         else:
             self._naming[j].append(cells)

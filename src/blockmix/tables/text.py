@@ -17,6 +17,7 @@ from typing import IO, Any
 from blockmix.tables.table import Reading
 
 _HEAD = 2**18  # bytes that are looked at to recognize the format
+_CUT = 8  # bytes at the end of them that may be half a character
 _LINES = 50
 _BLOCK = 2**23  # bytes of a batch, and so of the longest row
 _SEPARATORS = "\t;,| "  # in this order where several fit equally well: 1,5;2,5 has columns 1,5 and 2,5
@@ -54,6 +55,9 @@ def read_text(source: str, stream: IO[bytes], how: Reading, tell: Tell) -> Batch
     if raw.peek(2)[:2] == b"\x1f\x8b":
         raw = gzip.GzipFile(fileobj=raw)
     head = _read(raw, _HEAD)
+    # The names of 20 000 genes are longer than the head.
+    while b"\n" not in head[:-_CUT] and len(head) < _BLOCK and (more := _read(raw, _HEAD)):
+        head += more
     encoding = how.encoding or ("utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
     if encoding == "utf-8":
         head = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")  # blank lines would be taken for the header
@@ -63,7 +67,7 @@ def read_text(source: str, stream: IO[bytes], how: Reading, tell: Tell) -> Batch
     if not any(line.strip() for line in lines):
         raise ValueError(f"{source} is empty")
     separator = _separator(lines)
-    first = next(csv.reader(lines, delimiter=separator))
+    first = _cells(lines[:1], separator)[0]
     named = not all(_NUMBER.fullmatch(cell) for cell in first) if how.header is None else how.header
     names = tuple(cell.strip() for cell in first) if named else tuple(f"x{j}" for j in range(len(first)))
     rest = io.BufferedReader(_Tap(raw, head, lambda count: None), _BLOCK)
@@ -101,7 +105,7 @@ def _read(stream: IO[bytes], size: int) -> bytes:
 def _decoded(source: str, head: bytes, encoding: str) -> str:
     try:
         # The head may end within a character or a line.
-        return head.decode(encoding) if len(head) < _HEAD else head[: _HEAD - 8].decode(encoding, "ignore")
+        return head.decode(encoding) if len(head) < _HEAD else head[:-_CUT].decode(encoding, "ignore")
     except LookupError:
         raise ValueError(f"encoding {encoding!r} is not known: utf-8, utf-16, latin-1 and cp1252 are common") from None
     except UnicodeDecodeError:
@@ -115,11 +119,19 @@ def _misread(source: str, encoding: str) -> ValueError:
     )
 
 
+def _cells(lines: list[str], separator: str) -> list[list[str]]:
+    usual = csv.field_size_limit(_BLOCK)  # a text may be longer than the usual limit, which holds for the whole process
+    try:
+        return list(csv.reader(lines, delimiter=separator))
+    finally:
+        csv.field_size_limit(usual)
+
+
 def _separator(lines: list[str]) -> str:
     """The sign that cuts most lines into as many cells as the first."""
 
     def agreement(sign: str) -> float:
-        widths = [len(row) for row in csv.reader(lines, delimiter=sign) if row]
+        widths = [len(row) for row in _cells(lines, sign) if row]
         return widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0.0
 
     best = max(_SEPARATORS, key=agreement)
