@@ -21,9 +21,13 @@ from blockmix.rows.tables import ChunkFactory, SparseTable
 
 def is_elsewhere(X: Any) -> bool:
     """Whether X need not be in memory: then it is checked as it is read, and not by scikit-learn beforehand."""
-    return isinstance(X, (str, os.PathLike, Parquet, np.memmap, Iterator)) or (
-        callable(X) and not hasattr(X, "__array__")
-    )
+    known = isinstance(X, (str, os.PathLike, Parquet, np.memmap, Iterator)) or is_dask(X)
+    return known or (callable(X) and not hasattr(X, "__array__"))
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a collection of Dask, which is not imported to find out."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None) -> Rows:
@@ -31,12 +35,16 @@ def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None) -> Rows
 
     Parameters
     ----------
-    X : path, Parquet, numpy.memmap, or function that returns an iterator of chunks
+    X : path, Parquet, numpy.memmap, dask.array, dask.dataframe, or function that returns an iterator of chunks
     weights : array of shape (N,) or None
         How often each row counts.
     dtype : type or None
         Type of the chunks; None takes that of X if it is float32, and double precision otherwise.
     """
+    if is_dask(X):
+        from blockmix.rows.cluster import DaskRows
+
+        return DaskRows.of(X, weights, dtype)
     return StreamedRows.of(_source(X), weights, dtype)
 
 

@@ -137,17 +137,34 @@ class StreamedRows(Rows):
             raise ValueError(f"sample_weight has {len(self.weights)} numbers for {start} rows: give one for each row")
 
     def _chunks(self, piece: Piece, start: int) -> Iterator[Chunk]:
+        reading = Reading(self.location, self.scale, self.names, check=self.count == 0)  # at the first look
+        if self.weights is not None and len(self.weights) < start + piece.n_rows:
+            raise ValueError(f"sample_weight has {len(self.weights)} numbers for more rows: give one for each row")
+        return reading.chunks(
+            piece, start, None if self.weights is None else self.weights[start : start + piece.n_rows]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How pieces become chunks: units, which are of the type of the chunks, and whether values may be missing."""
+
+    location: FloatArray
+    scale: FloatArray
+    names: list[str] | None
+    check: bool
+
+    def chunks(self, piece: Piece, start: int, weights: FloatArray | None) -> Iterator[Chunk]:
+        """Standardized chunks of a piece whose first row has the number `start`, and its weights if it has any."""
         values = dense(piece, self.location.dtype, len(self.location))
-        if self.count == 0:  # at the first look, or the only one
+        if self.check:
             refuse_missing(values, start, piece.name, self.names)
-        for place in places(piece.n_rows, self.n_columns, start):
-            part = values[place.start - start : place.stop - start]
-            standard = np.subtract(part.T, self.location[:, None], order="C")
+        for place in places(piece.n_rows, len(self.location), start):
+            here = slice(place.start - start, place.stop - start)
+            standard = np.subtract(values[here].T, self.location[:, None], order="C")
             standard /= self.scale[:, None]
-            weights = np.ones(standard.shape[1], standard.dtype) if self.weights is None else self.weights[place]
-            if len(weights) < standard.shape[1]:
-                raise ValueError(f"sample_weight has {len(self.weights or ())} numbers for more rows than that")
-            yield Chunk(standard, weights, place)
+            counted = np.ones(standard.shape[1], standard.dtype) if weights is None else weights[here]
+            yield Chunk(standard, counted, place)
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
