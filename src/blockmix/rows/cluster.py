@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
+from dask._task_spec import DataNode, List, Task, TaskRef
 from dask.base import compute
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
+from dask.highlevelgraph import HighLevelGraph
 
 from blockmix._types import FloatArray
 from blockmix.rows.array import ArrayRows
@@ -23,6 +25,7 @@ from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows, S, chosen_rows, total
 from blockmix.rows.streamed import Piece, Reading, sampled
 
+# Tasks are objects of a module of Dask that is private by name: calls of `delayed` cost 20 times as much, 1 ms a block.
 _TOGETHER = 8  # sums that one task adds up
 _OURS = "block "  # errors of our own tasks begin with the name of the block
 
@@ -90,46 +93,50 @@ class DaskRows(Rows):
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk where it lies; the results come here, in order."""
-        for results in self._computed(*self._tasks(_Each(function), "map")):
+        tasks, keys = self._tasks(_Each(function), "map")
+        for results in self._computed(tasks, keys):
             yield from results
 
     def map_sum(self, function: Callable[[Chunk], S]) -> S:
         """Sum of a statistic over all chunks, of which only the sum comes here."""
-        parts = self._tasks(_Sum(function), "sweep")
-        add = delayed(total, pure=False)
-        while len(parts) > 1:
-            firsts = range(0, len(parts), _TOGETHER)
-            parts = [add(parts[i : i + _TOGETHER], dask_key_name=f"blockmix-add-{uuid4().hex}") for i in firsts]
-        (found,) = self._computed(parts[0])
+        tasks, keys = self._tasks(_Sum(function), "sweep")
+        while len(keys) > 1:
+            sums = {
+                key: Task(key, total, List(*[TaskRef(part) for part in keys[first : first + _TOGETHER]]))
+                for first in range(0, len(keys), _TOGETHER)
+                for key in [f"blockmix-add-{uuid4().hex}"]
+            }
+            tasks, keys = tasks | sums, list(sums)
+        (found,) = self._computed(tasks, keys)
         result: S = found
         return result
 
-    def _tasks(self, work: Callable[[Iterator[Chunk]], Any], name: str) -> list[Any]:
-        """The work on each block that has rows, delayed."""
+    def _tasks(self, work: Callable[[Iterator[Chunk]], Any], name: str) -> tuple[dict[str, Any], list[str]]:
+        """Tasks of the work on each block that has rows, and their keys, by which the dashboard shows them."""
+        run = uuid4().hex
         # One node of the graph: parameters go to a worker once, not with each of its blocks.
-        shared = delayed(
-            _Work(Reading(self.location, self.scale, self.names, not self.checked), work),
-            name=f"blockmix-parameters-{uuid4().hex}",
-            pure=False,
-            traverse=False,
-        )
-        task, run = delayed(_at_block, pure=False, traverse=False), uuid4().hex
+        shared = f"blockmix-parameters-{run}"
+        tasks: dict[str, Any] = {
+            shared: DataNode(shared, _Work(Reading(self.location, self.scale, self.names, not self.checked), work))
+        }
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
-        return [
-            task(
-                shared,
-                block,
-                (number, starts[number], starts[number + 1]),
-                None if self.weights is None else self.weights[starts[number] : starts[number + 1]],
-                dask_key_name=f"blockmix-{name}-{run}-{number}",
-            )
-            for number, block in enumerate(self.blocks)
-            if self.lengths[number]
-        ]
+        for number, block in enumerate(self.blocks):
+            start, stop = starts[number : number + 2]
+            if stop > start:
+                weights = None if self.weights is None else self.weights[start:stop]
+                at = (TaskRef(shared), TaskRef(block.key), number, start, stop, weights)
+                key = f"blockmix-{name}-{run}-{number}"
+                tasks[key] = Task(key, _at_block, *at)
+        return tasks, list(tasks)[1:]
 
-    def _computed(self, *parts: Any) -> Any:
+    def _computed(self, tasks: dict[str, Any], keys: list[str]) -> Any:
+        """Results of the tasks with these keys."""
+        graph = HighLevelGraph.merge(*{id(block.dask): block.dask for block in self.blocks}.values())
+        layers, dependencies = dict(graph.layers), dict(graph.dependencies)
+        layers[keys[0]], dependencies[keys[0]] = tasks, set(graph.layers)
+        whole = HighLevelGraph(layers, dependencies)
         try:
-            return compute(*parts)
+            return compute(*[Delayed(key, whole, layer=keys[0]) for key in keys])
         except Exception as error:
             if not str(error).startswith(_OURS):
                 self._refuse_block(error)
@@ -166,8 +173,7 @@ class _Work:
     work: Callable[[Iterator[Chunk]], Any]
 
 
-def _at_block(shared: _Work, block: Any, place: tuple[int, int, int], weights: FloatArray | None) -> Any:
-    number, start, stop = place
+def _at_block(shared: _Work, block: Any, number: int, start: int, stop: int, weights: FloatArray | None) -> Any:
     piece = Piece(f"block {number} of X", stop - start, lambda: block)
     with one_blas_thread():  # as many tasks at a time as the worker has threads
         return shared.work(shared.reading.chunks(piece, start, weights))
