@@ -98,6 +98,14 @@ def test_predictions_and_scores_of_a_collection_are_those_of_its_rows(client: An
         assert model.bic(as_array(X), weights) == pytest.approx(expected.bic(X, weights), rel=1e-9)
 
 
+def test_a_persisted_collection_is_held_by_its_rows(client: Any) -> None:
+    # Red if the rows keep the blocks alone: the cluster then forgets them.
+    X = table()
+    with client.as_current():
+        rows = opened(as_array(X).persist()).measured()
+        assert np.allclose(rows.plain().map_sum(lambda chunk: chunk.values.sum(axis=1)), X.sum(axis=0))
+
+
 def test_a_start_from_a_sample_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blockmix.raced._SAMPLE_ROWS", 100)
     X = table()

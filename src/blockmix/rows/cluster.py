@@ -47,6 +47,8 @@ class DaskRows(Rows):
     names : list of str or None
     checked : bool
         Whether the values are known to be finite.
+    collection : object
+        What the blocks come from, only held here: what is persisted and held by nobody is given up by the cluster.
     """
 
     blocks: Sequence[Any]
@@ -56,6 +58,7 @@ class DaskRows(Rows):
     scale: FloatArray
     names: list[str] | None = None
     checked: bool = False
+    collection: Any = None
 
     @classmethod
     def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None) -> DaskRows:
@@ -71,7 +74,7 @@ class DaskRows(Rows):
         kept = np.dtype(dtype or (found if found == np.float32 else np.float64))
         p = X.shape[1]
         counted = None if weights is None else weights.astype(kept)
-        return cls(blocks, lengths, counted, np.zeros(p, kept), np.ones(p, kept), names)
+        return cls(blocks, lengths, counted, np.zeros(p, kept), np.ones(p, kept), names, collection=X)
 
     @property
     def n_rows(self) -> int:
