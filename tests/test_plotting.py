@@ -213,3 +213,23 @@ def test_rows_stand_by_cluster_and_along_one_direction() -> None:
     assert sorted(order) == list(range(50)) and labels[order].tolist() == [0] * 25 + [1] * 25
     along = Z[order[:25], 0]
     assert abs(np.corrcoef(along, np.arange(25))[0, 1]) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda tree, half: plotting.dendrogram(tree, 7), "n_groups=7 must be from 1 to 4, the number of columns"),
+        (lambda tree, half: plotting.dendrogram(tree, 0), "n_groups=0 must be from 1 to 4"),
+        (lambda tree, half: plotting.dendrogram(tree, names=["a"]), "names has 1 entries for 4 columns"),
+        (lambda tree, half: plotting.correlation_heatmap(np.eye(3), half), r"shape \(3, 3\) does not fit .* 4 columns"),
+        (
+            lambda tree, half: plotting.checkerboard(np.ones((5, 4)), np.zeros(3, int), half),
+            "does not fit 3 row labels",
+        ),
+        (lambda tree, half: plotting.likelihood_trace([]), "the trace is empty"),
+    ],
+)
+def test_values_that_do_not_fit_are_one_sentence(draw: Any, message: str) -> None:
+    tree = linkage(np.random.default_rng(0).standard_normal((4, 9)))
+    with pytest.raises(ValueError, match=message):
+        draw(tree, Partition([0, 0, 1, 1]))

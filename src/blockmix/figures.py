@@ -84,7 +84,7 @@ class MixtureFigures:
         check_is_fitted(self)
         G = len(self.weights_)
         if not 0 <= component < G:
-            raise ValueError(f"component={component} must be from 0 to {G - 1}: the model has {G} components")
+            raise ValueError(f"component={component} must be from 0 to {G - 1}, the components of the model")
 
 
 class CovarianceFigures:

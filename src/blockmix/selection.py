@@ -86,8 +86,6 @@ class SelectionTable:
 
     def plot(self, *, criterion: str | None = None, ax: Axes | None = None) -> Axes:
         """The criterion over the numbers of components and of column groups, the best marked."""
-        if criterion is not None and criterion not in CRITERIA:
-            raise ValueError(f"criterion={criterion!r} must be one of {', '.join(CRITERIA)}")
         return selection_curve(self, criterion=criterion, ax=ax)
 
     def to_frame(self) -> Any:

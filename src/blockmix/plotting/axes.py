@@ -41,12 +41,16 @@ def sharp(values: FloatArray) -> FloatArray:
     return values
 
 
-def name_columns(ax: Axes, names: Sequence[str] | None, p: int, *, both: bool) -> None:
+def name_columns(ax: Axes, names: Sequence[str] | None, order: IntArray, *, both: bool) -> None:
     """Write the names at the x axis, or at both axes, where there is room for them; else how many columns there are."""
+    p = len(order)
+    if names is not None and len(names) != p:
+        raise ValueError(f"names has {len(names)} entries for {p} columns: give one per column")
     if names is not None and p <= MOST_NAMES:
-        ax.set_xticks(range(p), names, rotation=90, fontsize=7)
+        shown = [names[j] for j in order]
+        ax.set_xticks(range(p), shown, rotation=90, fontsize=7)
         if both:
-            ax.set_yticks(range(p), names, fontsize=7)
+            ax.set_yticks(range(p), shown, fontsize=7)
         return
     ax.set_xlabel(f"{p} columns in group order")
     ax.set_xticks([])

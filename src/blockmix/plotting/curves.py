@@ -48,6 +48,8 @@ def dendrogram(
 
     ax = axes_or_new(ax, 8, 4)
     p, order = len(tree) + 1, spans(tree)[0]
+    if n_groups is not None and not 1 <= n_groups <= p:
+        raise ValueError(f"n_groups={n_groups} must be from 1 to {p}, the number of columns")
     partition = Partition(np.arange(p)) if n_groups is None else cut(tree, n_groups)
     lines, colors = _branches(tree, partition)
     ax.add_collection(
@@ -58,11 +60,17 @@ def dendrogram(
         level = (heights[p - n_groups] + heights[p - n_groups + 1]) / 2
         ax.axhline(level, color="black", linestyle="--", linewidth=1)
         ax.text(
-            0.995, level, f"{n_groups} groups", transform=ax.get_yaxis_transform(), ha="right", va="bottom", fontsize=8
+            0.995,
+            level,
+            f"{n_groups} group{'' if n_groups == 1 else 's'}",
+            transform=ax.get_yaxis_transform(),
+            ha="right",
+            va="bottom",
+            fontsize=8,
         )
     ax.set_xlim(-0.5, p - 0.5)
     ax.set_ylim(0, heights[-1])
-    name_columns(ax, None if names is None else [names[j] for j in order], p, both=False)
+    name_columns(ax, names, order, both=False)
     ax.set_ylabel("distance")
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_title(title)
@@ -95,8 +103,10 @@ def likelihood_trace(trace: ArrayLike, *, title: str = "", ax: Axes | None = Non
     title : str
     ax : Axes, optional
     """
-    ax = axes_or_new(ax, 6, 3.5)
     values = np.asarray(trace, dtype=float)
+    if values.size == 0:
+        raise ValueError("the trace is empty: there is nothing to draw")
+    ax = axes_or_new(ax, 6, 3.5)
     marker = "o" if len(values) <= 40 else None
     ax.plot(np.arange(1, len(values) + 1), values, color=GROUP_COLORS[0], marker=marker, markersize=4)
     ax.annotate(f"{values[-1]:.1f}", (len(values), values[-1]), xytext=(0, -12), textcoords="offset points", ha="right")
@@ -122,8 +132,10 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
     title : str
     ax : Axes, optional
     """
-    ax = axes_or_new(ax, 6.5, 4)
     name = table.criterion if criterion is None else criterion
+    if name not in ("bic", "icl", "aic"):
+        raise ValueError(f"criterion={name!r} must be one of bic, icl, aic")
+    ax = axes_or_new(ax, 6.5, 4)
     rows = [row for row in table.rows if np.isfinite(getattr(row, name))]
     asked = {str(row.n_column_groups): row.n_column_groups for row in rows}
     numbers = {row.n_components for row in rows}

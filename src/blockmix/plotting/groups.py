@@ -62,7 +62,7 @@ def group_comparison(
         [*range(G), G - 0.26], [*(f"component {g}" for g in range(G)), f"moves ({int(moves.sum())})"], fontsize=8
     )
     ax.tick_params(length=0)
-    name_columns(ax, None if names is None else [names[j] for j in order], p, both=False)
+    name_columns(ax, names, order, both=False)
     ax.set_title(title)
     return ax
 

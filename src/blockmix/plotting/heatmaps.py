@@ -91,6 +91,8 @@ def _correlations(ax: Axes, R: FloatArray, partition: Partition, names: Sequence
     from matplotlib.patches import Rectangle
 
     p, order = partition.n_columns, partition.order
+    if R.shape != (p, p):
+        raise ValueError(f"a correlation matrix of shape {R.shape} does not fit a partition of {p} columns")
     starts = bins(p, MOST_PIXELS)
     shown = averaged(averaged(R[np.ix_(order, order)], starts, 0), starts, 1)
     image = ax.imshow(sharp(shown), cmap=SIGNED, vmin=-1, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
@@ -101,7 +103,7 @@ def _correlations(ax: Axes, R: FloatArray, partition: Partition, names: Sequence
             ax.add_patch(
                 Rectangle(corner, size, size, fill=False, edgecolor="black", linewidth=1.2 if p <= 300 else 0.7)
             )
-    name_columns(ax, None if names is None else [names[j] for j in order], p, both=True)
+    name_columns(ax, names, order, both=True)
     ax.set_title(title)
     return image
 
@@ -132,8 +134,10 @@ def checkerboard(
     title : str
     ax : Axes, optional
     """
-    ax = axes_or_new(ax, 8, 6)
     p, order = partition.n_columns, partition.order
+    if np.shape(X) != (len(row_labels), p):
+        raise ValueError(f"X of shape {np.shape(X)} does not fit {len(row_labels)} row labels and {p} columns")
+    ax = axes_or_new(ax, 8, 6)
     Z = standardized(np.asarray(X, dtype=float))
     clusters, places = np.unique(row_labels, return_inverse=True)
     sizes = np.bincount(places)
@@ -147,10 +151,10 @@ def checkerboard(
     ax.hlines(edges[1:-1] - 0.5, -0.5, p - 0.5, color="black", linewidth=1.5)
     if partition.n_groups <= p // 2 or p <= 100:
         ax.vlines(borders(partition.sizes)[1:-1] - 0.5, -0.5, edges[-1] - 0.5, color="black", linewidth=0.7)
-    labels = [f"{name}\n{size} rows" for name, size in zip(clusters, sizes, strict=True)]
+    labels = [f"{name}\n{size} row{'' if size == 1 else 's'}" for name, size in zip(clusters, sizes, strict=True)]
     ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, labels, fontsize=8)
     ax.tick_params(axis="y", length=0)
-    name_columns(ax, None if names is None else [names[j] for j in order], p, both=False)
+    name_columns(ax, names, order, both=False)
     ax.set_title(title)
     ax.figure.colorbar(image, ax=ax, label="standard deviations from the column's mean", shrink=0.8, extend="both")
     return ax
