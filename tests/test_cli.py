@@ -278,6 +278,14 @@ def test_report_without_a_file_is_the_page_of_the_fit(wine_csv: str) -> None:
     assert shown("page.html")["checkerboard"] == first["checkerboard"]
 
 
+def test_a_table_that_may_not_be_read_is_named(wine_csv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied", wine_csv)
+
+    monkeypatch.setattr("blockmix.cli.data.read_table", refused)
+    assert fails("fit", wine_csv) == "wine.csv: Permission denied"
+
+
 def test_report_does_not_replace_a_page_by_one_that_shows_less(wine_csv: str, wine_model: str) -> None:
     first = Path("out/report.html").read_text()
     wine()[:100].to_csv(wine_csv, index=False)
@@ -327,7 +335,7 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
     return {
         "empty": (b"", "is empty"),
         "header": (b"a,b,c\n", "has names of columns but no rows"),
-        "ragged": (b"a,b\n1,2\n3\n", "has a row of 1 cells where there are 2 columns"),
+        "ragged": (b"a,b\n1,2\n3\n", "has a row of 1 cell where there are 2 columns"),
         "text": (b"a,b\nu,v\nw,v\n", "has no numeric column: a ('u'), b ('v')"),
         "encoding": ("é,b\n1,2\n".encode("latin-1"), "is not encoded in UTF-8"),
         "twins": (b"a,a\n1,2\n3,4\n", "has two columns called 'a'"),
@@ -337,7 +345,7 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
         ),
         "infinite": (text(infinite), "has infinite values in 1 of 178 rows: hue (1)"),
         "constant": (b"a,b\n1,2\n1,2\n1,2\n", "has 3 rows in which no numeric column varies"),
-        "one row": (b"a,b\n1,2\n", "has 1 rows in which no numeric column varies"),
+        "one row": (b"a,b\n1,2\n", "has one row: two are needed to see what varies"),
         "binary": (b"\0\1\2\3", "is no table of text"),
     }
 
@@ -420,7 +428,7 @@ def test_every_help_has_examples(command: str) -> None:
 
 def test_an_output_folder_that_is_a_file(wine_csv: str) -> None:
     assert fails("fit", wine_csv, "--out", wine_csv) == "wine.csv is a file: give a folder for the results with --out"
-    assert "Not a directory" in fails("fit", wine_csv, "--out", "wine.csv/below")
+    assert "wine.csv/below cannot be written to: give another" in fails("fit", wine_csv, "--out", "wine.csv/below")
 
 
 @pytest.fixture

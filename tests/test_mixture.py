@@ -171,7 +171,7 @@ def test_the_description_names_columns() -> None:
         "  2 together: luck, hip",
         "component 1: 0 rows, weight 0.500; 4 groups of 4 columns",
         "  4 alone: age, rent, luck, hip",
-        "component 2: 50 rows, weight 0.300; 1 groups of 4 columns",
+        "component 2: 50 rows, weight 0.300; 1 group of 4 columns",
         "  4 together: age, rent, luck, hip",
     ]
 

@@ -42,7 +42,8 @@ def describe(partition: Partition, names: list[str], width: int = 110) -> str:
     """Text with one line per group of several columns, largest first, and one for the columns that stand alone."""
     groups = sorted(grouped_names(partition, names), key=len, reverse=True)
     alone = [group[0] for group in groups if len(group) == 1]
-    lines = [f"{partition.n_groups} groups of {partition.n_columns} columns"]
+    K, p = partition.n_groups, partition.n_columns
+    lines = [f"{K} group{'' if K == 1 else 's'} of {p} column{'' if p == 1 else 's'}"]
     lines += [_line(f"  {len(group)} together: ", group, width) for group in groups if len(group) > 1]
     if alone:
         lines.append(_line(f"  {len(alone)} alone: ", alone, width))

@@ -33,20 +33,27 @@ def results(out: Path) -> Iterator[Path]:
     made = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     scratch = out.parent / f".{out.name}.{uuid4().hex[:8]}.part"
     try:
-        scratch.mkdir(parents=True)
-        if out.exists() and not os.access(out, os.W_OK):
-            raise PermissionError(f"{out} cannot be written to: give another folder with --out")
+        with _told_of(out):
+            scratch.mkdir(parents=True)
+            if out.exists() and not os.access(out, os.W_OK):
+                raise PermissionError
         yield scratch
-        _move(scratch, out)
-    except PermissionError as error:
-        if error.filename is None:
-            raise
-        raise PermissionError(f"{out} cannot be written to: give another folder with --out") from None
+        with _told_of(out):
+            _move(scratch, out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         for folder in made:
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
+
+
+@contextmanager
+def _told_of(out: Path) -> Iterator[None]:
+    """Errors of the folder itself in terms of its name, not of the hidden one; those of the block stay as they are."""
+    try:
+        yield
+    except OSError:
+        raise OSError(f"{out} cannot be written to: give another folder with --out") from None
 
 
 def _move(scratch: Path, out: Path) -> None:

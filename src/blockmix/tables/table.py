@@ -88,6 +88,8 @@ class Table:
         """The table without columns that never vary, or a sentence if nothing is left to be fitted."""
         if not self.names:
             raise ValueError(f"{self.source} has no numeric column{_reasons(self.left_out)}")
+        if len(self.values) == 1:
+            raise ValueError(f"{self.source} has one row: two are needed to see what varies")
         varies = (self.values != self.values[0]).any(axis=0)
         still = {name: "constant" for name, moves in zip(self.names, varies, strict=True) if not moves}
         if len(still) == len(self.names):

@@ -172,9 +172,9 @@ def _batches(
         yield from reader
     except (pa.ArrowInvalid, UnicodeError) as error:
         if bad:
-            row = bad[0]
+            row, n = bad[0], bad[0].actual_columns
             raise ValueError(
-                f"{source} has a row of {row.actual_columns} cells where there are {row.expected_columns} columns: "
+                f"{source} has a row of {n} cell{'' if n == 1 else 's'} where there are {row.expected_columns} columns: "
                 f"{_short(row.text)!r}"
             ) from None
         if isinstance(error, UnicodeError) or "UTF8" in str(error):
