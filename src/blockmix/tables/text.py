@@ -174,8 +174,8 @@ def _batches(
         if bad:
             row, n = bad[0], bad[0].actual_columns
             raise ValueError(
-                f"{source} has a row of {n} cell{'' if n == 1 else 's'} where there are {row.expected_columns} columns: "
-                f"{_short(row.text)!r}"
+                f"{source} has a row of {n} cell{'' if n == 1 else 's'} where there are {row.expected_columns} "
+                f"columns: {_short(row.text)!r}"
             ) from None
         if isinstance(error, UnicodeError) or "UTF8" in str(error):
             raise _misread(source, encoding) from None
