@@ -94,3 +94,13 @@ def test_a_sparse_matrix_stays_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GaussianBiclustering, "fit", lambda self, X: given.append(X) or original(self, X))
     bridge.fit(cells(sparse.csc_matrix), random_state=0)
     assert given[0].format == "csr"
+
+
+@pytest.mark.filterwarnings("ignore:Variable names are not unique")
+def test_names_of_variables_may_repeat() -> None:
+    adata = cells()
+    adata.var_names = ["a", "a", "b", "c"]
+    model = bridge.fit(adata, 2, n_column_groups=2, random_state=0)
+    assert adata.varm["blockmix_groups"].shape == (4, 2) and not hasattr(model, "feature_names_in_")
+    with pytest.raises(ValueError, match="no layer 'counts': there are none"):
+        bridge.fit(anndata.AnnData(adata.X), layer="counts")

@@ -65,7 +65,7 @@ def fit(
     """
     pandas = needed("pandas", "anndata")
     X = matrix(adata, layer)
-    if not sparse.issparse(X):
+    if not sparse.issparse(X) and adata.var_names.is_unique:  # names of genes often are not
         X = pandas.DataFrame(X, columns=[str(name) for name in adata.var_names], copy=False)
     model = GaussianBiclustering(n_components, **params).fit(X)
     probabilities = model.predict_proba(X)
@@ -92,7 +92,8 @@ def matrix(adata: AnnData, layer: str | None) -> Any:
         There is no such layer, or no X.
     """
     if layer is not None and layer not in adata.layers:
-        raise ValueError(f"there is no layer {layer!r}: the layers are {', '.join(adata.layers) or 'none'}")
+        known = f"the layers are {', '.join(adata.layers)}" if adata.layers else "there are none"
+        raise ValueError(f"there is no layer {layer!r}: {known}")
     X: Any = adata.X if layer is None else adata.layers[layer]
     if X is None:
         raise ValueError("X is empty: name a layer")
