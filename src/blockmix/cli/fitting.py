@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class Fitted:
 
     model: Any
     selection: SelectionTable | None = None
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] | None = None
     seconds: float = 0.0
 
 
@@ -163,6 +163,7 @@ def report(path: Path, fitted: Fitted, data: Data | None, command: str) -> None:
             labels=labels,
             row_names=None if data is None else data.table.row_names,
             title=None if data is None else Path(data.table.source).name,
+            warnings=fitted.warnings,
             command=command,
         )
 

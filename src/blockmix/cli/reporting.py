@@ -47,8 +47,9 @@ def write_page(
                 "a page without them"
             ) from None
         note(f"the page shows no data ({error}): give FILE after the model to have them")
+    fitted = Fitted(model, _comparison(model, summary), summary.get("warnings"))
     with warnings_heard():
-        report(page, Fitted(model, _comparison(model, summary)), data, summary.get("command", command))
+        report(page, fitted, data, summary.get("command", command))
     print(f"Written: {page}")
 
 

@@ -45,6 +45,7 @@ def write_report(
     table: SelectionTable | None = None,
     labels: ArrayLike | None = None,
     row_names: Sequence[object] | None = None,
+    warnings: Sequence[str] | None = None,
     title: str | None = None,
     command: str | None = None,
 ) -> None:
@@ -64,6 +65,8 @@ def write_report(
         Known classes of the rows, to compare with; rows whose label is missing are left out of the comparison.
     row_names : sequence of N names, optional
         By default the index of a pandas frame, or numbers.
+    warnings : sequence of str, optional
+        What was warned of on the way to the model; by default what its own fit warned of.
     title : str, optional
     command : str, optional
         The line that makes this result again; shown on the page.
@@ -78,7 +81,10 @@ def write_report(
     found = "Row clusters and column groups" if subject.is_mixture else "Column groups"
     p = model.n_features_in_
     heading = title or f"{found} of {p} column{'' if p == 1 else 's'}"
-    page = _page(contents(subject, heading, command))
+    document = contents(subject, heading, command)
+    if warnings is not None:
+        document["warnings"] = list(warnings)
+    page = _page(document)
     with replacing(path) as stream:
         stream.write(page.encode("utf-8", "replace"))
 
