@@ -83,8 +83,16 @@ def _run(
     """Climb from every start; the runners in the order of the starts, and whether an interrupt ended the run."""
     stop = threading.Event()
     found: dict[str, Runner] = {}
+    begun: dict[str, threading.Event] = {}
 
     def one(name: str, start: Any) -> None:
+        ended = begun[name] = threading.Event()
+        try:
+            alone(name, start)
+        finally:
+            ended.set()
+
+    def alone(name: str, start: Any) -> None:
         def hear(iteration: int, value: float) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
@@ -114,6 +122,9 @@ def _run(
                 wait(futures, return_when=FIRST_EXCEPTION)
             if len(futures) < len(starts) or not all(future.done() for future in futures):
                 stop.set()  # an interrupt here or an error in one of them: the others end at their next iteration
+        # An interrupt in the middle of a submission leaves a thread that the pool does not know and does not wait for.
+        for ended in list(begun.values()):
+            ended.wait()
         for future in futures:
             future.result()
     return [found[name] for name, _ in starts if name in found], stop.is_set()
