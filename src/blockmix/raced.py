@@ -100,6 +100,10 @@ class RacedMixture(Mixture):
     ) -> Self:
         """Fit the mixture to the rows of X, shape (N, p).
 
+        X is an array, a data frame, a sparse matrix, or something that need not be in memory: the path of a `.npy` or
+        Parquet file or of a folder of Parquet files, `blockmix.rows.Parquet`, a `numpy.memmap`, a Dask array or data
+        frame, or a function that returns the chunks anew at each call.
+
         A weight of 2 counts a row twice. `callback` is told of every iteration. An interrupt (Ctrl-C) ends the fit
         with the best parameters so far.
         """
