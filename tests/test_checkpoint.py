@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from strategies import Matrix, block_rows
 
 from blockmix import FactorBiclustering, GaussianBiclustering, load
@@ -235,6 +236,13 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_kept(tmp_path: Path) -> Non
         fitted(tmp_path / "nowhere" / "fit")
     with pytest.raises(ValueError, match=r"^checkpoint=3 must be None or the name of a file$"):
         fitted(3)  # type: ignore[arg-type]
+
+
+def test_a_model_with_a_checkpoint_can_be_saved_and_cloned(tmp_path: Path) -> None:
+    model = fitted(tmp_path / "fit")
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").checkpoint == str(tmp_path / "fit")
+    assert clone(model).checkpoint == tmp_path / "fit"
 
 
 def test_the_factor_mixture_has_no_checkpoint() -> None:

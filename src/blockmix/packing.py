@@ -7,6 +7,7 @@ class, goes out. The set: groupings and rules, frozen dataclasses of this packag
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -42,6 +43,8 @@ class Packer:
         """Return JSON for a value; `where` names it in an error."""
         if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
             return value
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
         if type(value) is list:
             return [self.pack(item, where) for item in value]
         if isinstance(value, np.ndarray) and is_plain(value.dtype):
