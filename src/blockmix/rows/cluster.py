@@ -119,9 +119,8 @@ class DaskRows(Rows):
         run = uuid4().hex
         # One node of the graph: parameters go to a worker once, not with each of its blocks.
         shared = f"blockmix-parameters-{run}"
-        tasks: dict[str, Any] = {
-            shared: DataNode(shared, _Work(Reading(self.location, self.scale, self.names, not self.checked), work))
-        }
+        reading = Reading(self.location, self.scale, self.names, not self.checked, isinstance(work, _Sum))
+        tasks: dict[str, Any] = {shared: DataNode(shared, _Work(reading, work))}
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
         for number, block in enumerate(self.blocks):
             start, stop = starts[number : number + 2]
