@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.rows.chunks import places
+from blockmix.rows.chunks import Buffer, places
 from blockmix.rows.streamed import Piece
+
+_buffer = Buffer()
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,13 @@ class ArrayFile:
     def _read(self, place: slice) -> np.ndarray[Any, Any]:
         if self.mapped is not None:
             return np.asarray(self.mapped[place])
-        p = self.n_columns
-        at = self.offset + place.start * p * self.dtype.itemsize
-        values = np.fromfile(self.path, self.dtype, (place.stop - place.start) * p, offset=at)
-        if values.size < (place.stop - place.start) * p:
+        # Into an array that the thread has: the chunk is made of it before the next piece is read.
+        values = _buffer.array((place.stop - place.start, self.n_columns), self.dtype)
+        with Path(self.path).open("rb", buffering=0) as file:
+            file.seek(self.offset + place.start * self.n_columns * self.dtype.itemsize)
+            rest = values.data.cast("B")
+            while len(rest) and (count := file.readinto(rest)):
+                rest = rest[count:]
+        if len(rest):
             raise ValueError("the file ends before its rows do")
-        return values.reshape(-1, p)
+        return values

@@ -7,7 +7,6 @@ them go to a function on threads. What cannot be read is refused by the name of 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import numpy as np
 
 from blockmix._types import FloatArray
 from blockmix.rows.array import ArrayRows
-from blockmix.rows.chunks import Chunk, Rows, S, Spread, chosen_rows, in_order, places, total
+from blockmix.rows.chunks import Buffer, Chunk, Rows, S, Spread, chosen_rows, in_order, places, total
 
 T = TypeVar("T")
 
@@ -149,23 +148,7 @@ class StreamedRows(Rows):
         )
 
 
-class _Buffer(threading.local):
-    """An array that a thread uses again for each chunk.
-
-    The workers of Dask give memory back to the system at once; there the page faults of a fresh megabyte per chunk were
-    a quarter of a sweep.
-    """
-
-    held: FloatArray = np.empty(0)
-
-    def array(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> FloatArray:
-        size = shape[0] * shape[1]
-        if self.held.dtype != dtype or self.held.size < size:
-            self.held = np.empty(size, dtype)
-        return self.held[:size].reshape(shape)
-
-
-_buffer = _Buffer()
+_buffer = Buffer()
 
 
 @dataclass(frozen=True, eq=False)
