@@ -184,15 +184,16 @@ def _block_moments(
 
 
 def _weighted(values: FloatArray, mean: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """√z (x − μ) and √z of the rows that count, shapes (p, a) and (a,)."""
+    """√z (x − μ) and √z of the rows that count, shapes (p, a) and (a,); of all rows where most of them do."""
     active = np.flatnonzero(z > _NEGLIGIBLE)
-    C = _scratch.array(2, (len(values), len(active)), values.dtype)
-    if len(active) == len(z):
-        np.subtract(values, mean[:, None], out=C)
+    if 2 * len(active) > len(z):
+        C = np.subtract(values, mean[:, None], out=_scratch.array(2, values.shape, values.dtype))
+        root = np.sqrt(z)
     else:
+        C = _scratch.array(2, (len(values), len(active)), values.dtype)
         np.take(values, active, axis=1, out=C, mode="clip")
         C -= mean[:, None]
-    root = np.sqrt(z[active])
+        root = np.sqrt(z[active])
     C *= root
     return C, root
 
