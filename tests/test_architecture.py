@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
         "convergence",
         "starts",
         "parameters",
+        "density",
         "em",
         "pooled",
         "ascent",

@@ -272,7 +272,7 @@ def test_an_interrupt_before_the_first_value_has_nothing_to_keep(monkeypatch: py
     rows, z = two_clusters()
     start = first_parameters(rows, z, model())
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("blockmix.ascent.sweep", interrupt)

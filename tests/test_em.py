@@ -16,7 +16,8 @@ from strategies import Matrix, block_rows, covariance, partitions, seeds
 from blockmix import em
 from blockmix import parameters as parameters_module
 from blockmix.blocks import BlockCovariance
-from blockmix.em import Statistics, centered_scatter, component_means, log_joint, maximize, posterior, regrouped, sweep
+from blockmix.density import log_joint, posterior
+from blockmix.em import Statistics, centered_scatter, component_means, maximize, regrouped, sweep
 from blockmix.parameters import Layout, Parameters, Prior, assemble
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
@@ -207,7 +208,7 @@ def test_few_and_many_numbers_have_the_same_moments(mixture: tuple[ArrayRows, Pa
     found = []
     for limit in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(em, "_FEW", limit)
+            patch.setattr(em, "FEW", limit)
             found.append(sweep(rows, parameters, full=full))
     assert_same(found[0], found[1], rtol=1e-9, atol=1e-7)
 

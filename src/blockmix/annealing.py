@@ -16,7 +16,7 @@ from scipy.linalg import eigh, lu_factor, lu_solve
 
 from blockmix._types import FloatArray
 from blockmix.blocks import cholesky, inverse_factors
-from blockmix.em import posterior
+from blockmix.density import posterior
 from blockmix.grouping.hierarchical import HierarchicalGrouping, cut
 from blockmix.partition import Partition
 

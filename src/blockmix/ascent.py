@@ -15,14 +15,13 @@ import numpy as np
 from blockmix._types import FloatArray, IntArray
 from blockmix.blocks import logdet
 from blockmix.convergence import Aitken, Outcome
+from blockmix.density import log_joint, posterior
 from blockmix.em import (
     SINGULAR,
     Statistics,
     centered_scatter,
     component_means,
-    log_joint,
     maximize,
-    posterior,
     regrouped,
 )
 from blockmix.grouping.n_groups import find_groups
@@ -117,17 +116,18 @@ def climb(
     """
     here = start if isinstance(start, Waypoint) else _foot(rows, start, model, tol)
     outcome = Outcome.ITERATION_LIMIT
+    held = _room(rows, here.parameters)
     try:
         while not here.converged and len(here.trace) < max_iter:
-            statistics = sweep(rows, here.parameters)
+            statistics, z = sweep(rows, here.parameters, keep=held), held
             value = objective(statistics, here.parameters, model, rows)
             for g in set(np.flatnonzero(statistics.weight < _MIN_ROWS).tolist()) - set(here.lost):
                 parameters, statistics, value, told = reseed(g, rows, here.parameters, statistics, value, model)
-                here = replace(here, parameters=parameters, notes=here.notes + told, lost=[*here.lost, g])
+                here, z = replace(here, parameters=parameters, notes=here.notes + told, lost=[*here.lost, g]), None
             here.trace.append(value)
             if callback is not None:
                 callback(len(here.trace) - 1, value)
-            here = _onwards(here, statistics, rows, model, tol)
+            here = _onwards(here, statistics, z, rows, model, tol)
             if keep is not None:
                 keep(here)
     except KeyboardInterrupt:
@@ -143,8 +143,20 @@ def _foot(rows: Rows, start: FloatArray | Parameters, model: Model, tol: float) 
     return Waypoint(parameters, max(tol, _LOOSE))
 
 
-def _onwards(here: Waypoint, statistics: Statistics, rows: Rows, model: Model, tol: float) -> Waypoint:
-    """The M-step after a sweep; with a regroup where the objective has settled, or the end where it has not moved."""
+def _room(rows: Rows, parameters: Parameters) -> FloatArray | None:
+    """Room for the responsibilities, shape (N, G), where a regroup would have to find them again."""
+    if parameters.layout.shared or parameters.layout.whole or not rows.is_array:
+        return None
+    return np.empty((rows.n_rows, len(parameters.weights)), dtype=rows.location.dtype)
+
+
+def _onwards(
+    here: Waypoint, statistics: Statistics, z: FloatArray | None, rows: Rows, model: Model, tol: float
+) -> Waypoint:
+    """The M-step after a sweep; with a regroup where the objective has settled, or the end where it has not moved.
+
+    `z` are the responsibilities of the sweep, where they were kept.
+    """
     value, patience = here.trace[-1], Aitken(here.patience, here.recent)
     settled = patience.settled(value / rows.total_weight)
     here = replace(here, recent=patience.values)
@@ -152,9 +164,11 @@ def _onwards(here: Waypoint, statistics: Statistics, rows: Rows, model: Model, t
         return replace(here, parameters=maximize(statistics, here.parameters, model.prior))
     if value - here.unmoved < tol * rows.total_weight:
         return replace(here, converged=True)
-    full = _full(rows, here.parameters, statistics)
+    full = _full(rows, here.parameters, statistics, z)
     scatter = centered_scatter(full, here.parameters)
     layout = propose(full, scatter, here.parameters.layout, model, rows)
+    if layout is here.parameters.layout and patience.within(tol):
+        return replace(here, converged=True)
     if layout is here.parameters.layout:
         # The groups stand; they are looked at again only if the objective moves on from here by more than tol.
         parameters = maximize(statistics, here.parameters, model.prior)
@@ -162,11 +176,11 @@ def _onwards(here: Waypoint, statistics: Statistics, rows: Rows, model: Model, t
     return replace(here, parameters=regrouped(full, scatter, layout, model.prior), unmoved=-np.inf, recent=[])
 
 
-def _full(rows: Rows, parameters: Parameters, statistics: Statistics) -> Statistics:
+def _full(rows: Rows, parameters: Parameters, statistics: Statistics, z: FloatArray | None) -> Statistics:
     """Statistics with the full scatter; whole covariances have it already."""
     if parameters.layout.whole:
         return replace(statistics, scatter=(statistics.scatter[0].copy(),))
-    return sweep(rows, parameters, full=True)
+    return sweep(rows, parameters, full=True, z=z)
 
 
 def thin_components(parameters: Parameters, rows: Rows, spare: int = 0) -> IntArray:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from blockmix._types import FloatArray, IntArray, RandomState
 from blockmix.ascent import Ascent, Callback, Model, Waypoint, climb, first_parameters, lost_components, thin_components
 from blockmix.blocks import BlockCovariance
-from blockmix.em import log_joint
+from blockmix.density import log_joint
 from blockmix.grouping.n_groups import BicRule, as_grouping, as_rule
 from blockmix.grouping.proposal import Grouping, Rule, check_n_groups
 from blockmix.mixture import Scorer

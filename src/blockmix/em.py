@@ -7,43 +7,20 @@ of it, so that new groups can be proposed.
 
 from __future__ import annotations
 
-import math
-import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from blockmix._types import FloatArray, IntArray
 from blockmix.blocks import cholesky
+from blockmix.density import FEW, NEGLIGIBLE, Part, explained, posterior, scratch
 from blockmix.parameters import Layout, Parameters, Prior, Stack
 from blockmix.rows import Chunk, Rows
 
 # Rounding apart, no covariance is singular with a ridge or shrinkage.
 SINGULAR = "component {} has no variance in some column: give a ridge above 0"
-# A row far from everything, z · d², adds less than a rounding error below this up to d = 10⁷ deviations. Where clusters
-# are apart most pairs of a row and a component are below it, and moments cost 1/G.
-_NEGLIGIBLE = 1e-30
-_FEW = 2**16  # numbers up to which one call for all components is faster than to leave out rows in each
 _NOTHING = 1e-10  # share of the rows below which a component has no moments to speak of
-
-
-class _Scratch(threading.local):
-    """Arrays that a thread uses again for every chunk: fresh ones of a megabyte cost more in page faults than work."""
-
-    def __init__(self) -> None:
-        self._held: dict[int, FloatArray] = {}
-
-    def array(self, place: int, shape: tuple[int, ...], dtype: np.dtype[np.floating[Any]]) -> FloatArray:
-        """An array of that shape, with anything in it, that stays valid until the same place is asked for again."""
-        size = math.prod(shape)
-        held = self._held.get(place)
-        if held is None or held.dtype != dtype or held.size < size:
-            held = self._held[place] = np.empty(size, dtype)
-        return held[:size].reshape(shape)
-
-
-_scratch = _Scratch()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,47 +54,22 @@ class Statistics:
         )
 
 
-def log_joint(values: FloatArray, parameters: Parameters) -> FloatArray:
-    """Log π_g f_g(x) without the constant −(p/2) log 2π, shape (G, m), of a chunk (p, m)."""
-    G, m = len(parameters.weights), values.shape[1]
-    distances = np.zeros((G, m), dtype=values.dtype)
-    for stack, W in zip(parameters.layout.stacks, parameters.whiteners, strict=True):
-        shape = (*stack.columns.shape, m)
-        block = _scratch.array(0, shape, values.dtype)
-        if stack.mask is not None:
-            np.subtract(values, parameters.means[:, :, None], out=block)
-        else:
-            np.take(values, stack.columns, axis=0, out=block, mode="clip")
-            block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
-        white = _scratch.array(1, shape, np.result_type(W, block))
-        np.multiply(W, block, out=white) if shape[1] == 1 else np.matmul(W, block, out=white)
-        np.multiply(white, white, out=white)  # einsum would hold the interpreter: a fifth of a sweep on two threads
-        if len(stack.spans) == 1:
-            distances[stack.owner[0]] += white.reshape(-1, m).sum(axis=0)
-        else:
-            distances += stack.by_component(white.sum(axis=1), G)
-    with np.errstate(divide="ignore"):
-        level = np.log(parameters.weights) - 0.5 * parameters.logdets
-    return np.asarray(level.astype(distances.dtype)[:, None] - 0.5 * distances)
-
-
-def posterior(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Responsibilities (G, m) and log-density (m,) from log π_g f_g, in log space (paper, eq. z)."""
-    top = joint.max(axis=0)
-    z = np.exp(joint - top)
-    total = z.sum(axis=0)
-    z /= total
-    return z, top + np.log(total)
-
-
-def sweep(rows: Rows, parameters: Parameters, full: bool = False, z: FloatArray | None = None) -> Statistics:
+def sweep(
+    rows: Rows,
+    parameters: Parameters,
+    full: bool = False,
+    z: FloatArray | None = None,
+    keep: FloatArray | None = None,
+) -> Statistics:
     """Read every row once: responsibilities, and at once the moments and the log-likelihood they give.
 
-    Given responsibilities z, shape (N, G), are taken as they are; the log-likelihood is then meaningless.
+    Given responsibilities z, shape (N, G), are taken as they are; the log-likelihood is then meaningless. Those that
+    are found are written to `keep`, of the same shape.
     """
 
     def of(chunk: Chunk) -> Statistics:
-        return _chunk_statistics(chunk, parameters, full, None if z is None else z[chunk.place].T)
+        given, kept = (None if array is None else array[chunk.place].T for array in (z, keep))
+        return _chunk_statistics(chunk, parameters, full, given, kept)
 
     return rows.map_sum(of)
 
@@ -132,80 +84,89 @@ def component_means(rows: Rows, z: FloatArray) -> FloatArray:
     return rows.map_sum(of).means
 
 
-def _chunk_statistics(chunk: Chunk, parameters: Parameters, full: bool, given: FloatArray | None) -> Statistics:
+def _chunk_statistics(
+    chunk: Chunk, parameters: Parameters, full: bool, given: FloatArray | None, kept: FloatArray | None
+) -> Statistics:
     values, weights = chunk.values, chunk.weights
-    log_likelihood = np.nan
-    if given is None:
-        z, density = posterior(log_joint(values, parameters))
+    log_likelihood, z, parts = np.nan, given, None
+    if z is None:
+        joint, parts = explained(values, parameters)
+        z, density = posterior(joint)
         p = len(values)
         log_likelihood = float(weights @ density) - 0.5 * p * np.log(2 * np.pi) * float(weights.sum())
-    else:
-        z = given
+    if kept is not None:
+        kept[:] = z
     z = z * weights
     weight, means = z.sum(axis=1), parameters.means.astype(values.dtype, copy=False)
-    if full or parameters.layout.whole:
-        scatter, excess = _whole_moments(values, means, z)
+    whole = full or parameters.layout.whole
+    if whole and len(means) * values.size <= FEW:
+        scatter, excess = _few_moments(values, means, z)
     else:
-        scatter, excess = _block_moments(values, means, z, parameters.layout.stacks)
+        scatter, excess = _moments(values, means, z, None if whole else parameters.layout.stacks, parts)
     return Statistics(log_likelihood, weight, excess + weight[:, None] * means, scatter)
 
 
-def _whole_moments(values: FloatArray, means: FloatArray, z: FloatArray) -> tuple[tuple[FloatArray, ...], FloatArray]:
-    """Σz(x − μ)(x − μ)ᵀ, one (G, p, p) array, and Σz(x − μ), shape (G, p)."""
-    G, p = means.shape
-    if G * values.size <= _FEW:
-        root = np.sqrt(z)
-        C: FloatArray = values - means[:, :, None]
-        C *= root[:, None, :]
-        return (np.matmul(C, C.swapaxes(1, 2)),), np.matmul(C, root[:, :, None])[:, :, 0]
-    scatter, excess = np.empty((G, p, p), dtype=values.dtype), np.empty((G, p), dtype=values.dtype)
-    for g in range(G):
-        C, root = _weighted(values, means[g], z[g])
-        np.matmul(C, C.T, out=scatter[g])
-        np.matmul(C, root, out=excess[g])
-    return (scatter,), excess
+def _few_moments(values: FloatArray, means: FloatArray, z: FloatArray) -> tuple[tuple[FloatArray, ...], FloatArray]:
+    """Σz(x − μ)(x − μ)ᵀ, one (G, p, p) array, and Σz(x − μ), shape (G, p), in one call for all components."""
+    root = np.sqrt(z)
+    C: FloatArray = values - means[:, :, None]
+    C *= root[:, None, :]
+    return (np.matmul(C, C.swapaxes(1, 2)),), np.matmul(C, root[:, :, None])[:, :, 0]
 
 
-def _block_moments(
-    values: FloatArray, means: FloatArray, z: FloatArray, stacks: tuple[Stack, ...]
+def _moments(
+    values: FloatArray, means: FloatArray, z: FloatArray, stacks: tuple[Stack, ...] | None, parts: list[Part] | None
 ) -> tuple[tuple[FloatArray, ...], FloatArray]:
-    """Σz(x − μ)(x − μ)ᵀ within blocks, stacked like the layout, and Σz(x − μ), shape (G, p)."""
-    sides = [stack.columns.shape for stack in stacks]
-    scatter = tuple(np.empty((b, c, c), dtype=values.dtype) for b, c in sides)
-    excess = np.empty_like(means)
-    for g in range(len(means)):
-        C, root = _weighted(values, means[g], z[g])
-        np.matmul(C, root, out=excess[g])
+    """The same component by component; the scatter within blocks, stacked like the layout, where stacks are given."""
+    G, p = means.shape
+    shapes = [(G, p, p)] if stacks is None else [(b, c, c) for b, c in (stack.columns.shape for stack in stacks)]
+    scatter = tuple(np.zeros(shape, dtype=values.dtype) for shape in shapes)
+    excess = np.zeros_like(means)
+    for g, C, root in _weighted(values, means, z, parts):
+        excess[g] += C @ root
+        if stacks is None:
+            scatter[0][g] += C @ C.T
+            continue
         for stack, blocks in zip(stacks, scatter, strict=True):
             if g in stack.spans:
                 own = stack.spans[g]
-                _block_products(C, stack.columns[own], blocks[own])
+                blocks[own] += _block_products(C, stack.columns[own])
     return scatter, excess
 
 
-def _weighted(values: FloatArray, mean: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """√z (x − μ) and √z of the rows that count, shapes (p, a) and (a,); of all rows where most of them do."""
-    active = np.flatnonzero(z > _NEGLIGIBLE)
-    if 2 * len(active) > len(z):
-        C = np.subtract(values, mean[:, None], out=_scratch.array(2, values.shape, values.dtype))
-        root = np.sqrt(z)
-    else:
-        C = _scratch.array(2, (len(values), len(active)), values.dtype)
-        np.take(values, active, axis=1, out=C, mode="clip")
-        C -= mean[:, None]
-        root = np.sqrt(z[active])
-    C *= root
-    return C, root
+def _weighted(
+    values: FloatArray, means: FloatArray, z: FloatArray, parts: list[Part] | None
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """Component, √z (x − μ), shape (p, a), and √z of the rows that count; of all rows where most of them do."""
+    if parts is not None:
+        for part in parts:
+            share, C = z[part.component, part.rows], part.centered
+            active = np.flatnonzero(share > NEGLIGIBLE)
+            if 2 * len(active) < len(share):
+                share, C = share[active], C[:, active]
+            root = np.sqrt(share)
+            yield part.component, np.multiply(C, root, out=C), root
+        return
+    for g, mean in enumerate(means):
+        active = np.flatnonzero(z[g] > NEGLIGIBLE)
+        if 2 * len(active) > len(z[g]):
+            C = np.subtract(values, mean[:, None], out=scratch.array("own", values.shape, values.dtype))
+            root = np.sqrt(z[g])
+        else:
+            C = scratch.array("own", (len(values), len(active)), values.dtype)
+            np.take(values, active, axis=1, out=C, mode="clip")
+            C -= mean[:, None]
+            root = np.sqrt(z[g, active])
+        yield g, np.multiply(C, root, out=C), root
 
 
-def _block_products(C: FloatArray, columns: IntArray, out: FloatArray) -> None:
+def _block_products(C: FloatArray, columns: IntArray) -> FloatArray:
     """C Cᵀ on each row of column indices, (b, c) to (b, c, c)."""
-    block = _scratch.array(0, (*columns.shape, C.shape[1]), C.dtype)
+    block = scratch.array("block", (*columns.shape, C.shape[1]), C.dtype)
     np.take(C, columns, axis=0, out=block, mode="clip")
     if columns.shape[1] == 1:
-        np.einsum("bcm,bcm->bc", block, block, out=out[:, :, 0])
-    else:
-        np.matmul(block, block.swapaxes(1, 2), out=out)
+        return np.asarray(np.einsum("bcm,bcm->bc", block, block)[:, :, None])
+    return np.asarray(np.matmul(block, block.swapaxes(1, 2)))
 
 
 def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:

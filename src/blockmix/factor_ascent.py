@@ -18,7 +18,7 @@ from scipy.spatial.distance import squareform
 from blockmix._types import FloatArray, IntArray
 from blockmix.ascent import Ascent, Callback
 from blockmix.convergence import Aitken, Outcome
-from blockmix.em import posterior
+from blockmix.density import posterior
 from blockmix.factor_em import FactorModel, FactorParameters, FactorStatistics, log_joint_rows, sweep
 from blockmix.factor_steps import Scatter, column_costs, maximize, noise_variances, profiled
 from blockmix.grouping.hierarchical import cut

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from blockmix._types import FloatArray, IntArray
-from blockmix.em import posterior
+from blockmix.density import posterior
 from blockmix.partition import Partition
 from blockmix.rows import Chunk, Rows
 

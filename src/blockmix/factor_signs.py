@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import norm
 
 from blockmix._types import FloatArray, IntArray
-from blockmix.em import posterior
+from blockmix.density import posterior
 from blockmix.factor_ascent import correlations, tree_columns
 from blockmix.factor_em import FactorModel, FactorParameters, log_joint_rows
 from blockmix.grouping.hierarchical import HierarchicalGrouping

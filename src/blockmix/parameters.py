@@ -5,6 +5,7 @@ Partitions and covariances come in; what batched arithmetic on all blocks of one
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,6 +18,7 @@ from blockmix.partition import Partition
 # Up to this many columns a covariance is worked on as one matrix with zeros between its blocks: there the calls for
 # each block size cost more than the arithmetic (Wine, 13 columns: 1.2 ms an iteration by size, 0.6 ms whole).
 _WHOLE = 32
+_PILOT = 0.25  # share of the columns by which rows are told from components that do not explain them
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,18 @@ class Layout:
             Stack(np.concatenate([s.owner for s in same]), np.concatenate([s.columns for s in same]))
             for same in by_size
         )
+
+    @cached_property
+    def pilots(self) -> tuple[int, ...]:
+        """How many blocks of each stack are looked at first: the smallest, with a share of the component's columns."""
+        taken = np.zeros(len(self.partitions))
+        counts = []
+        for stack in self.stacks:  # those of a component come by rising size
+            g, (b, c) = stack.owner[0], stack.columns.shape
+            wanted = max(0.0, _PILOT * self.partitions[g].n_columns - taken[g])
+            counts.append(min(b, math.ceil(wanted / c)))
+            taken[g] += counts[-1] * c
+        return tuple(counts)
 
     @cached_property
     def n_parameters(self) -> int:

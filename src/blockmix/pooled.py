@@ -14,7 +14,8 @@ import numpy as np
 
 from blockmix import em
 from blockmix._types import FloatArray
-from blockmix.em import Statistics, posterior
+from blockmix.density import posterior
+from blockmix.em import Statistics
 from blockmix.parameters import Parameters
 from blockmix.rows import Chunk, Rows
 
@@ -22,14 +23,20 @@ from blockmix.rows import Chunk, Rows
 _totals: WeakKeyDictionary[Rows, FloatArray] = WeakKeyDictionary()
 
 
-def sweep(rows: Rows, parameters: Parameters, full: bool = False, z: FloatArray | None = None) -> Statistics:
-    """Statistics of the rows as from `em.sweep`, by the shorter way where there is one.
+def sweep(
+    rows: Rows,
+    parameters: Parameters,
+    full: bool = False,
+    z: FloatArray | None = None,
+    keep: FloatArray | None = None,
+) -> Statistics:
+    """Statistics of the rows as from `em.sweep`, by the shorter way where there is one; that does not keep anything.
 
     With a shared covariance only the sum of the components' scatters about their new means is of use, and each is given
     its G-th part. With more columns than rows the total scatter costs more than it saves, and its digits are needed.
     """
     if not parameters.layout.shared or rows.n_rows <= rows.n_columns:
-        return em.sweep(rows, parameters, full, z)
+        return em.sweep(rows, parameters, full, z, keep)
     slopes = _slopes(parameters)
 
     def of(chunk: Chunk) -> Statistics:

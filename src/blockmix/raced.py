@@ -28,7 +28,7 @@ from blockmix.ascent import Ascent, Callback
 from blockmix.checkpoint import Checkpoint
 from blockmix.columns import column_names, refuse_constant
 from blockmix.convergence import Outcome
-from blockmix.em import posterior
+from blockmix.density import posterior
 from blockmix.inputs import rows_to_fit
 from blockmix.mixture import Mixture, Scorer, most_probable
 from blockmix.plotting import likelihood_trace

@@ -1,0 +1,168 @@
+"""Density: log π_g f_g of the rows of a chunk, and which rows a component has to do with (paper, section 3, E-step).
+
+A chunk and parameters come in; the joint densities go out, and the parts of the chunk that count for each component.
+Where clusters are apart a quarter of the columns tells that a row is not of a component, and the rest is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from blockmix._types import FloatArray, IntArray
+from blockmix.parameters import Parameters
+
+# A row far from everything, z · d², adds less than a rounding error below this up to d = 10⁷ deviations. Where clusters
+# are apart most pairs of a row and a component are below it.
+NEGLIGIBLE = 1e-30
+FEW = 2**16  # numbers up to which one call for all rows is faster than to leave out some
+
+
+class _Scratch(threading.local):
+    """Arrays that a thread uses again for every chunk: fresh ones of a megabyte cost more in page faults than work."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, FloatArray] = {}
+
+    def array(self, place: str, shape: tuple[int, ...], dtype: np.dtype[np.floating[Any]]) -> FloatArray:
+        """An array of that shape, with anything in it, that stays valid until the same place is asked for again."""
+        size = math.prod(shape)
+        held = self._held.get(place)
+        if held is None or held.dtype != dtype or held.size < size:
+            held = self._held[place] = np.empty(size, dtype)
+        return held[:size].reshape(shape)
+
+
+scratch = _Scratch()
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of a chunk that a component may explain: their numbers (a,) and x − μ_g, shape (p, a), in scratch."""
+
+    component: int
+    rows: IntArray
+    centered: FloatArray
+
+
+def log_joint(values: FloatArray, parameters: Parameters) -> FloatArray:
+    """Log π_g f_g(x) without the constant −(p/2) log 2π, shape (G, m), of a chunk (p, m).
+
+    Entries that are below the largest of their row by more than log 10³⁰ may be too large, but not by so much that they
+    come nearer than that.
+    """
+    return explained(values, parameters)[0]
+
+
+def posterior(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Responsibilities (G, m) and log-density (m,) from log π_g f_g, in log space (paper, eq. z)."""
+    top = joint.max(axis=0)
+    z = np.exp(joint - top)
+    total = z.sum(axis=0)
+    z /= total
+    return z, top + np.log(total)
+
+
+def explained(values: FloatArray, parameters: Parameters) -> tuple[FloatArray, list[Part] | None]:
+    """`log_joint`, and the parts of the chunk outside of which responsibilities are negligible; None is all of it."""
+    with np.errstate(divide="ignore"):
+        level = (np.log(parameters.weights) - 0.5 * parameters.logdets).astype(values.dtype)
+    layout = parameters.layout
+    if layout.whole or layout.shared or values.size <= FEW:
+        return level[:, None] - 0.5 * _distances(values, parameters), None
+    pilots = layout.pilots
+    joint = np.tile(level[:, None], values.shape[1])
+    for stack, W, k in zip(layout.stacks, parameters.whiteners, pilots, strict=True):
+        g = stack.owner[0]
+        joint[g] -= 0.5 * _distance(values, stack.columns[:k], W[:k], parameters.means[g])
+    seen = sum(k * stack.columns.shape[1] for k, stack in zip(pilots, layout.stacks, strict=True))
+    # What a row has still to come from its own component is about one per column: pairs that this leaves in doubt.
+    ahead = 0.5 * (len(values) - seen / len(joint))
+    doubtful = np.count_nonzero(joint > joint.max(axis=0) - (ahead - math.log(NEGLIGIBLE)))
+    if 4 * (doubtful - values.shape[1]) > joint.size - values.shape[1]:
+        for stack, W, k in zip(layout.stacks, parameters.whiteners, pilots, strict=True):
+            g = stack.owner[0]
+            joint[g] -= 0.5 * _distance(values, stack.columns[k:], W[k:], parameters.means[g])
+        return joint, None
+    return joint, _completed(joint, values, parameters)
+
+
+def _completed(joint: FloatArray, values: FloatArray, parameters: Parameters) -> list[Part]:
+    """Complete the joint densities, in place, first of each row's likeliest component, then of those still in reach."""
+    G, m = joint.shape
+    likeliest = joint.argmax(axis=0)
+    own = [np.flatnonzero(likeliest == g) for g in range(G)]
+    parts = _parts("own", own, values, parameters)
+    for part in parts:
+        _complete(joint, part, parameters)
+    reach = joint[likeliest, np.arange(m)] + joint.dtype.type(math.log(NEGLIGIBLE))
+    other = _parts(
+        "other", [np.flatnonzero((joint[g] > reach) & (likeliest != g)) for g in range(G)], values, parameters
+    )
+    for part in other:
+        _complete(joint, part, parameters)
+    return parts + other
+
+
+def _parts(place: str, rows: list[IntArray], values: FloatArray, parameters: Parameters) -> list[Part]:
+    """The given rows of each component, centered at its mean."""
+    p = len(values)
+    held = scratch.array(place, (p * sum(map(len, rows)),), values.dtype)
+    parts, first = [], 0
+    for g, numbers in enumerate(rows):
+        if len(numbers) == 0:
+            continue
+        centered = held[first : first + p * len(numbers)].reshape(p, -1)
+        np.take(values, numbers, axis=1, out=centered, mode="clip")
+        centered -= parameters.means[g].astype(values.dtype)[:, None]
+        parts.append(Part(g, numbers, centered))
+        first += centered.size
+    return parts
+
+
+def _complete(joint: FloatArray, part: Part, parameters: Parameters) -> None:
+    """Add what the pilot blocks have left out to the joint densities of a part."""
+    layout, rest = parameters.layout, np.zeros(len(part.rows), dtype=joint.dtype)
+    for stack, W, k in zip(layout.stacks, parameters.whiteners, layout.pilots, strict=True):
+        if stack.owner[0] == part.component and k < len(stack.columns):
+            rest += _distance(part.centered, stack.columns[k:], W[k:])
+    joint[part.component, part.rows] -= 0.5 * rest
+
+
+def _distances(values: FloatArray, parameters: Parameters) -> FloatArray:
+    """(x − μ)ᵀ Σ⁻¹ (x − μ) of all rows and components, shape (G, m)."""
+    G, m = len(parameters.weights), values.shape[1]
+    distances = np.zeros((G, m), dtype=values.dtype)
+    for stack, W in zip(parameters.layout.stacks, parameters.whiteners, strict=True):
+        if stack.mask is None and len(stack.spans) == 1:
+            g = stack.owner[0]
+            distances[g] += _distance(values, stack.columns, W, parameters.means[g])
+            continue
+        block = scratch.array("block", (*stack.columns.shape, m), values.dtype)
+        if stack.mask is not None:
+            np.subtract(values, parameters.means[:, :, None], out=block)
+        else:
+            np.take(values, stack.columns, axis=0, out=block, mode="clip")
+            block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
+        distances += stack.by_component(_white_squares(block, W).sum(axis=1), G)
+    return distances
+
+
+def _distance(values: FloatArray, columns: IntArray, W: FloatArray, mean: FloatArray | None = None) -> FloatArray:
+    """The same for the blocks (b, c) of one component, shape (m,); without a mean the values are centered already."""
+    block = scratch.array("block", (*columns.shape, values.shape[1]), values.dtype)
+    np.take(values, columns, axis=0, out=block, mode="clip")
+    if mean is not None:
+        block -= mean[columns][:, :, None]
+    return np.asarray(_white_squares(block, W).reshape(-1, values.shape[1]).sum(axis=0))
+
+
+def _white_squares(block: FloatArray, W: FloatArray) -> FloatArray:
+    """Squares of the whitened entries of centered blocks (b, c, m)."""
+    white = scratch.array("white", block.shape, np.result_type(W, block))
+    np.multiply(W, block, out=white) if block.shape[1] == 1 else np.matmul(W, block, out=white)
+    return np.multiply(white, white, out=white)  # einsum would hold the interpreter: a fifth of a sweep on two threads

@@ -1,0 +1,117 @@
+"""Densities where clusters are apart: what is left out is nothing, and it is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from strategies import Matrix
+from test_em import assert_same, dense, mixtures
+
+from blockmix import density, em
+from blockmix import parameters as parameters_module
+from blockmix.blocks import BlockCovariance
+from blockmix.density import explained, log_joint
+from blockmix.em import sweep
+from blockmix.parameters import Parameters, assemble
+from blockmix.partition import Partition
+from blockmix.rows import ArrayRows
+
+REACH = -np.log(density.NEGLIGIBLE)
+
+
+@pytest.fixture(autouse=True)
+def no_size_is_small() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parameters_module, "_WHOLE", 0)
+        patch.setattr(density, "FEW", 0)
+        yield
+
+
+def apart(mixture: tuple[ArrayRows, Parameters], distance: float) -> tuple[ArrayRows, Parameters]:
+    """The means that far from each other, and each row near one of them."""
+    rows, parameters = mixture
+    G, p = parameters.means.shape
+    directions = np.random.default_rng(0).standard_normal((G, p))
+    near = np.arange(rows.n_rows) % G
+    return replace(rows, X=rows.X + distance * directions[near]), replace(
+        parameters, means=parameters.means + distance * directions
+    )
+
+
+distances = st.sampled_from([0.0, 3.0, 10.0, 100.0])
+
+
+@given(mixtures(max_p=9), distances)
+def test_densities_are_exact_where_they_count_and_negligible_where_they_do_not(
+    mixture: tuple[ArrayRows, Parameters], distance: float
+) -> None:
+    rows, parameters = apart(mixture, distance)
+    found = log_joint(rows.X.T, parameters) - 0.5 * rows.n_columns * np.log(2 * np.pi)
+    expected = oracles.log_joint(rows.X, parameters.weights, parameters.means, dense(parameters)).T
+    top = expected.max(axis=0)
+    counts = expected > top - REACH + 1e-3
+    assert_allclose(found[counts], expected[counts], rtol=1e-8, atol=1e-7)
+    left_out = expected < top - REACH - 1e-3
+    assert (found[left_out] < np.broadcast_to(top, found.shape)[left_out] - REACH + 1e-3).all()
+    assert (found >= expected - 1e-7 * np.abs(expected)).all()  # a bound from above
+
+
+@given(mixtures(max_p=9), distances, st.booleans())
+def test_statistics_do_not_change_by_what_is_left_out(
+    mixture: tuple[ArrayRows, Parameters], distance: float, full: bool
+) -> None:
+    rows, parameters = apart(mixture, distance)
+    found = sweep(rows, parameters, full=full)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(density, "FEW", 10**9)
+        patch.setattr(em, "NEGLIGIBLE", 0.0)
+        expected = sweep(rows, parameters, full=full)
+    assert_same(found, expected, rtol=1e-9, atol=1e-6)
+
+
+def four_clusters(distance: float) -> tuple[Matrix, Parameters]:
+    rng = np.random.default_rng(0)
+    block = BlockCovariance.of(np.eye(12), Partition(np.arange(12) // 3))
+    means = distance * rng.standard_normal((4, 12))
+    X = rng.standard_normal((200, 12)) + means[np.arange(200) % 4]
+    covariances = tuple(BlockCovariance(block.partition, block.factors) for _ in range(4))
+    return X.T, assemble(np.full(4, 0.25), means, covariances)
+
+
+def test_clusters_apart_are_each_looked_at_for_their_own_rows() -> None:
+    values, parameters = four_clusters(50.0)
+    _, parts = explained(values, parameters)
+    assert parts is not None
+    assert [part.component for part in parts] == [0, 1, 2, 3]
+    for part in parts:
+        assert part.rows.tolist() == list(range(part.component, 200, 4))
+        assert_allclose(part.centered, values[:, part.rows] - parameters.means[part.component][:, None])
+
+
+def test_clusters_that_overlap_are_looked_at_for_all_rows() -> None:
+    values, parameters = four_clusters(0.5)
+    assert explained(values, parameters)[1] is None
+
+
+def test_a_component_without_weight_explains_nothing() -> None:
+    values, parameters = four_clusters(50.0)
+    parameters = replace(parameters, weights=np.array([0.5, 0.25, 0.25, 0.0]))
+    joint, _ = explained(values, parameters)
+    assert (joint[3] == -np.inf).all()
+    assert np.isfinite(joint[:3]).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "counts"),
+    [([0] * 12, [1]), ([0, 1, 2, 3, 4, 5, 6, 6, 6, 7, 7, 7], [3, 0]), ([0, 1] + [2] * 2 + [3] * 8, [2, 1, 0])],
+)
+def test_pilots_are_the_smallest_blocks_with_a_quarter_of_the_columns(labels: list[int], counts: list[int]) -> None:
+    layout = parameters_module.Layout((Partition(labels),))
+    assert list(layout.pilots) == counts
