@@ -108,10 +108,29 @@ def test_a_component_without_weight_explains_nothing() -> None:
     assert np.isfinite(joint[:3]).all()
 
 
-@pytest.mark.parametrize(
-    ("labels", "counts"),
-    [([0] * 12, [1]), ([0, 1, 2, 3, 4, 5, 6, 6, 6, 7, 7, 7], [3, 0]), ([0, 1] + [2] * 2 + [3] * 8, [2, 1, 0])],
-)
-def test_pilots_are_the_smallest_blocks_with_a_quarter_of_the_columns(labels: list[int], counts: list[int]) -> None:
-    layout = parameters_module.Layout((Partition(labels),))
-    assert list(layout.pilots) == counts
+@given(mixtures(max_p=9))
+def test_looks_are_all_blocks_once(mixture: tuple[ArrayRows, Parameters]) -> None:
+    _, parameters = mixture
+    if parameters.layout.shared:
+        return
+    first, rest = parameters.looks
+    for g, covariance in enumerate(parameters.covariances):
+        precision = np.zeros((parameters.means.shape[1],) * 2)
+        for look in first + rest:
+            if look.component == g:
+                for columns, W in zip(look.columns, look.whiteners, strict=True):
+                    precision[np.ix_(columns, columns)] += W.T @ W
+        assert_allclose(precision, np.linalg.inv(covariance.dense()), rtol=1e-6, atol=1e-8)
+
+
+def test_the_first_look_is_at_the_block_that_tells_most() -> None:
+    # Columns 2 and 3 are nearly the same in the first component; in the second the means of column 0 are apart.
+    S = np.eye(16)
+    S[2, 3] = S[3, 2] = 0.999
+    labels = np.arange(16)
+    labels[3] = 2
+    covariances = (BlockCovariance.of(S, Partition(labels)), BlockCovariance.of(np.eye(16), Partition(np.arange(16))))
+    means = np.zeros((2, 16))
+    means[1, [0, 1]] = 9, 8
+    first, _ = assemble(np.full(2, 0.5), means, covariances).looks
+    assert [(look.component, look.columns.tolist()) for look in first] == [(0, [[2, 3]]), (1, [[0], [1]])]

@@ -1,7 +1,7 @@
 """Density: log π_g f_g of the rows of a chunk, and which rows a component has to do with (paper, section 3, E-step).
 
 A chunk and parameters come in; the joint densities go out, and the parts of the chunk that count for each component.
-Where clusters are apart a quarter of the columns tells that a row is not of a component, and the rest is left out.
+Where clusters are apart an eighth of the columns tells that a row is not of a component, and the rest is left out.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from blockmix._types import FloatArray, IntArray
-from blockmix.parameters import Parameters
+from blockmix._types import BoolArray, FloatArray, IntArray
+from blockmix.parameters import Look, Parameters
 
 # A row far from everything, z · d², adds less than a rounding error below this up to d = 10⁷ deviations. Where clusters
 # are apart most pairs of a row and a component are below it.
@@ -74,62 +75,59 @@ def explained(values: FloatArray, parameters: Parameters) -> tuple[FloatArray, l
     layout = parameters.layout
     if layout.whole or layout.shared or values.size <= FEW:
         return level[:, None] - 0.5 * _distances(values, parameters), None
-    pilots = layout.pilots
+    first, rest = parameters.looks
     joint = np.tile(level[:, None], values.shape[1])
-    for stack, W, k in zip(layout.stacks, parameters.whiteners, pilots, strict=True):
-        g = stack.owner[0]
-        joint[g] -= 0.5 * _distance(values, stack.columns[:k], W[:k], parameters.means[g])
-    seen = sum(k * stack.columns.shape[1] for k, stack in zip(pilots, layout.stacks, strict=True))
+    _take_away(joint, values, parameters.means, first)
     # What a row has still to come from its own component is about one per column: pairs that this leaves in doubt.
-    ahead = 0.5 * (len(values) - seen / len(joint))
+    ahead = 0.5 * sum(look.columns.size for look in rest) / len(joint)
     doubtful = np.count_nonzero(joint > joint.max(axis=0) - (ahead - math.log(NEGLIGIBLE)))
     if 4 * (doubtful - values.shape[1]) > joint.size - values.shape[1]:
-        for stack, W, k in zip(layout.stacks, parameters.whiteners, pilots, strict=True):
-            g = stack.owner[0]
-            joint[g] -= 0.5 * _distance(values, stack.columns[k:], W[k:], parameters.means[g])
+        _take_away(joint, values, parameters.means, rest)
         return joint, None
     return joint, _completed(joint, values, parameters)
 
 
+def _take_away(joint: FloatArray, values: FloatArray, means: FloatArray, looks: list[Look]) -> None:
+    """Subtract half the squared distances in some blocks, of all rows, from the joint densities."""
+    for look in looks:
+        joint[look.component] -= 0.5 * _distance(values, look.columns, look.whiteners, means[look.component])
+
+
 def _completed(joint: FloatArray, values: FloatArray, parameters: Parameters) -> list[Part]:
     """Complete the joint densities, in place, first of each row's likeliest component, then of those still in reach."""
-    G, m = joint.shape
-    likeliest = joint.argmax(axis=0)
-    own = [np.flatnonzero(likeliest == g) for g in range(G)]
-    parts = _parts("own", own, values, parameters)
+    likeliest, every = joint.argmax(axis=0), np.arange(joint.shape[1])
+    parts = _parts("own", likeliest[np.newaxis] == np.arange(len(joint))[:, np.newaxis], values, parameters)
     for part in parts:
         _complete(joint, part, parameters)
-    reach = joint[likeliest, np.arange(m)] + joint.dtype.type(math.log(NEGLIGIBLE))
-    other = _parts(
-        "other", [np.flatnonzero((joint[g] > reach) & (likeliest != g)) for g in range(G)], values, parameters
-    )
+    reached = joint > joint[likeliest, every] + joint.dtype.type(math.log(NEGLIGIBLE))
+    reached[likeliest, every] = False
+    other = _parts("other", reached, values, parameters)
     for part in other:
         _complete(joint, part, parameters)
     return parts + other
 
 
-def _parts(place: str, rows: list[IntArray], values: FloatArray, parameters: Parameters) -> list[Part]:
-    """The given rows of each component, centered at its mean."""
-    p = len(values)
-    held = scratch.array(place, (p * sum(map(len, rows)),), values.dtype)
-    parts, first = [], 0
-    for g, numbers in enumerate(rows):
-        if len(numbers) == 0:
-            continue
-        centered = held[first : first + p * len(numbers)].reshape(p, -1)
-        np.take(values, numbers, axis=1, out=centered, mode="clip")
-        centered -= parameters.means[g].astype(values.dtype)[:, None]
-        parts.append(Part(g, numbers, centered))
-        first += centered.size
+def _parts(place: str, chosen: BoolArray, values: FloatArray, parameters: Parameters) -> list[Part]:
+    """The rows chosen for each component, (G, m), centered at its mean."""
+    p, (owner, rows) = len(values), np.nonzero(chosen)
+    held = scratch.array(place, (p * len(rows),), values.dtype)
+    bounds = np.searchsorted(owner, np.arange(len(chosen) + 1)).tolist()
+    parts = []
+    for g, (first, last) in enumerate(pairwise(bounds)):
+        if first < last:
+            centered = held[p * first : p * last].reshape(p, -1)
+            np.take(values, rows[first:last], axis=1, out=centered, mode="clip")
+            centered -= parameters.means[g].astype(values.dtype, copy=False)[:, None]
+            parts.append(Part(g, rows[first:last], centered))
     return parts
 
 
 def _complete(joint: FloatArray, part: Part, parameters: Parameters) -> None:
-    """Add what the pilot blocks have left out to the joint densities of a part."""
-    layout, rest = parameters.layout, np.zeros(len(part.rows), dtype=joint.dtype)
-    for stack, W, k in zip(layout.stacks, parameters.whiteners, layout.pilots, strict=True):
-        if stack.owner[0] == part.component and k < len(stack.columns):
-            rest += _distance(part.centered, stack.columns[k:], W[k:])
+    """Subtract half the squared distances in the blocks not yet looked at from the joint densities of a part."""
+    rest = np.zeros(len(part.rows), dtype=joint.dtype)
+    for look in parameters.looks[1]:
+        if look.component == part.component:
+            rest += _distance(part.centered, look.columns, look.whiteners)
     joint[part.component, part.rows] -= 0.5 * rest
 
 

@@ -141,9 +141,9 @@ def _weighted(
     if parts is not None:
         for part in parts:
             share, C = z[part.component, part.rows], part.centered
-            active = np.flatnonzero(share > NEGLIGIBLE)
-            if 2 * len(active) < len(share):
-                share, C = share[active], C[:, active]
+            counts = share > NEGLIGIBLE
+            if 2 * np.count_nonzero(counts) < len(share):
+                share, C = share[counts], C[:, counts]
             root = np.sqrt(share)
             yield part.component, np.multiply(C, root, out=C), root
         return

@@ -5,7 +5,6 @@ Partitions and covariances come in; what batched arithmetic on all blocks of one
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +17,7 @@ from blockmix.partition import Partition
 # Up to this many columns a covariance is worked on as one matrix with zeros between its blocks: there the calls for
 # each block size cost more than the arithmetic (Wine, 13 columns: 1.2 ms an iteration by size, 0.6 ms whole).
 _WHOLE = 32
-_PILOT = 0.25  # share of the columns by which rows are told from components that do not explain them
+_FIRST = 0.125  # share of the columns by which rows are told from components that are not theirs
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,21 +88,18 @@ class Layout:
         )
 
     @cached_property
-    def pilots(self) -> tuple[int, ...]:
-        """How many blocks of each stack are looked at first: the smallest, with a share of the component's columns."""
-        taken = np.zeros(len(self.partitions))
-        counts = []
-        for stack in self.stacks:  # those of a component come by rising size
-            g, (b, c) = stack.owner[0], stack.columns.shape
-            wanted = max(0.0, _PILOT * self.partitions[g].n_columns - taken[g])
-            counts.append(min(b, math.ceil(wanted / c)))
-            taken[g] += counts[-1] * c
-        return tuple(counts)
-
-    @cached_property
     def n_parameters(self) -> int:
         """Free entries of the distinct covariances."""
         return sum(partition.n_parameters for partition in (self.partitions[:1] if self.shared else self.partitions))
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Blocks of one component and of one size: their columns (b, c) and whiteners (b, c, c)."""
+
+    component: int
+    columns: IntArray
+    whiteners: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +115,36 @@ class Parameters:
     def whiteners(self) -> tuple[FloatArray, ...]:
         """Inverse factors L⁻¹: a centered block times them is white."""
         return tuple(inverse_factors(factor) for factor in self.factors)
+
+    @cached_property
+    def looks(self) -> tuple[list[Look], list[Look]]:
+        """Blocks of components with covariances of their own: those that tell other rows soonest, and all others.
+
+        The first are, of each component, those in which a row of the mixture is farthest from it in the mean, as far as
+        variances tell, per column.
+        """
+        first: list[Look] = []
+        rest: list[Look] = []
+        for g, mean in enumerate(self.means):
+            pairs = zip(self.layout.stacks, self.whiteners, strict=True)
+            own = [(stack.columns, W) for stack, W in pairs if stack.owner[0] == g]
+            spread = self.weights @ (self._variances + (self.means - mean) ** 2)
+            far = np.concatenate([np.einsum("bij,bij,bj->b", W, W, spread[at]) / at.shape[1] for at, W in own])
+            order, sizes = np.argsort(-far, kind="stable"), np.concatenate([np.full(*at.shape) for at, _ in own])
+            soon = np.empty(len(far), dtype=bool)
+            soon[order] = np.cumsum(sizes[order]) - sizes[order] < _FIRST * len(mean)
+            for (at, W), these in zip(own, np.split(soon, np.cumsum([len(at) for at, _ in own])[:-1]), strict=True):
+                first += [Look(g, at[these], W[these])] if these.any() else []
+                rest += [Look(g, at[~these], W[~these])] if not these.all() else []
+        return first, rest
+
+    @cached_property
+    def _variances(self) -> FloatArray:
+        """Variances of the columns in each component, shape (G, p)."""
+        variances = np.empty_like(self.means)
+        for stack, L in zip(self.layout.stacks, self.factors, strict=True):
+            variances[stack.owner[:, None], stack.columns] = np.einsum("bij,bij->bi", L, L)
+        return variances
 
     @cached_property
     def logdets(self) -> FloatArray:
