@@ -30,7 +30,7 @@ REACH = -np.log(density.NEGLIGIBLE)
 def no_size_is_small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parameters_module, "_WHOLE", 0)
-        patch.setattr(density, "FEW", 0)
+        patch.setattr(density, "_FEW", 0)
         yield
 
 
@@ -70,7 +70,7 @@ def test_statistics_do_not_change_by_what_is_left_out(
     rows, parameters = apart(mixture, distance)
     found = sweep(rows, parameters, full=full)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(density, "FEW", 10**9)
+        patch.setattr(density, "_FEW", 10**9)
         patch.setattr(em, "NEGLIGIBLE", 0.0)
         expected = sweep(rows, parameters, full=full)
     assert_same(found, expected, rtol=1e-9, atol=1e-6)

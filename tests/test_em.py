@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from strategies import Matrix, block_rows, covariance, partitions, seeds
 
-from blockmix import em
+from blockmix import density
 from blockmix import parameters as parameters_module
 from blockmix.blocks import BlockCovariance
 from blockmix.density import log_joint, posterior
@@ -208,7 +208,7 @@ def test_few_and_many_numbers_have_the_same_moments(mixture: tuple[ArrayRows, Pa
     found = []
     for limit in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(em, "FEW", limit)
+            patch.setattr(density, "_FEW", limit)
             found.append(sweep(rows, parameters, full=full))
     assert_same(found[0], found[1], rtol=1e-9, atol=1e-7)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,7 +21,7 @@ from blockmix.parameters import Look, Parameters
 # A row far from everything, z · d², adds less than a rounding error below this up to d = 10⁷ deviations. Where clusters
 # are apart most pairs of a row and a component are below it.
 NEGLIGIBLE = 1e-30
-FEW = 2**16  # numbers up to which one call for all rows is faster than to leave out some
+_FEW = 2**16  # numbers up to which one call for all rows and components is faster than to leave out some
 
 
 class _Scratch(threading.local):
@@ -43,10 +44,13 @@ scratch = _Scratch()
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows of a chunk that a component may explain: their numbers (a,) and x − μ_g, shape (p, a), in scratch."""
+    """Rows of a chunk that a component may explain: their numbers (a,) and x − μ_g, shape (p, a), in scratch.
 
-    component: int
-    rows: IntArray
+    A part of all components has x − μ of all of them, shape (G, p, a).
+    """
+
+    component: int | slice
+    rows: IntArray | slice
     centered: FloatArray
 
 
@@ -69,11 +73,15 @@ def posterior(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def explained(values: FloatArray, parameters: Parameters) -> tuple[FloatArray, list[Part] | None]:
-    """`log_joint`, and the parts of the chunk outside of which responsibilities are negligible; None is all of it."""
+    """`log_joint`, and the parts of the chunk outside of which responsibilities are negligible; None if unknown."""
     with np.errstate(divide="ignore"):
         level = (np.log(parameters.weights) - 0.5 * parameters.logdets).astype(values.dtype)
     layout = parameters.layout
-    if layout.whole or layout.shared or values.size <= FEW:
+    if layout.whole:
+        centered = _centered(values, parameters.means)
+        distances = _white_squares(centered, parameters.whiteners[0]).sum(axis=1)
+        return level[:, None] - 0.5 * distances, _everything(centered)
+    if layout.shared or values.size <= _FEW:
         return level[:, None] - 0.5 * _distances(values, parameters), None
     first, rest = parameters.looks
     joint = np.tile(level[:, None], values.shape[1])
@@ -85,6 +93,40 @@ def explained(values: FloatArray, parameters: Parameters) -> tuple[FloatArray, l
         _take_away(joint, values, parameters.means, rest)
         return joint, None
     return joint, _completed(joint, values, parameters)
+
+
+def active(values: FloatArray, means: FloatArray, z: FloatArray, together: bool) -> Iterator[Part]:
+    """The parts of a chunk in which responsibilities z (G, m) are not negligible; all components in one if they may."""
+    if together and len(means) * values.size <= _FEW:
+        yield from _everything(_centered(values, means))
+        return
+    for g, mean in enumerate(means):
+        rows = np.flatnonzero(z[g] > NEGLIGIBLE)
+        if 2 * len(rows) > values.shape[1]:
+            held = scratch.array("own", values.shape, values.dtype)
+            yield Part(g, slice(None), np.subtract(values, mean[:, None], out=held))
+        else:
+            yield _part(g, rows, values, mean, scratch.array("own", (len(values), len(rows)), values.dtype))
+
+
+def _centered(values: FloatArray, means: FloatArray) -> FloatArray:
+    """X − μ_g of all rows and components, shape (G, p, m), in scratch."""
+    centered = scratch.array("block", (len(means), *values.shape), values.dtype)
+    return np.subtract(values, means[:, :, None], out=centered)
+
+
+def _everything(centered: FloatArray) -> list[Part]:
+    """All rows for all components: one part where they are few numbers, one of each component where they are many."""
+    every = slice(None)
+    if centered.size <= _FEW:
+        return [Part(every, every, centered)]
+    return [Part(g, every, own) for g, own in enumerate(centered)]
+
+
+def _part(g: int, rows: IntArray, values: FloatArray, mean: FloatArray, out: FloatArray) -> Part:
+    np.take(values, rows, axis=1, out=out, mode="clip")
+    out -= mean.astype(out.dtype, copy=False)[:, None]
+    return Part(g, rows, out)
 
 
 def _take_away(joint: FloatArray, values: FloatArray, means: FloatArray, looks: list[Look]) -> None:
@@ -115,16 +157,14 @@ def _parts(place: str, chosen: BoolArray, values: FloatArray, parameters: Parame
     parts = []
     for g, (first, last) in enumerate(pairwise(bounds)):
         if first < last:
-            centered = held[p * first : p * last].reshape(p, -1)
-            np.take(values, rows[first:last], axis=1, out=centered, mode="clip")
-            centered -= parameters.means[g].astype(values.dtype, copy=False)[:, None]
-            parts.append(Part(g, rows[first:last], centered))
+            out = held[p * first : p * last].reshape(p, -1)
+            parts.append(_part(g, rows[first:last], values, parameters.means[g], out))
     return parts
 
 
 def _complete(joint: FloatArray, part: Part, parameters: Parameters) -> None:
     """Subtract half the squared distances in the blocks not yet looked at from the joint densities of a part."""
-    rest = np.zeros(len(part.rows), dtype=joint.dtype)
+    rest = np.zeros(part.centered.shape[1], dtype=joint.dtype)
     for look in parameters.looks[1]:
         if look.component == part.component:
             rest += _distance(part.centered, look.columns, look.whiteners)
@@ -132,21 +172,18 @@ def _complete(joint: FloatArray, part: Part, parameters: Parameters) -> None:
 
 
 def _distances(values: FloatArray, parameters: Parameters) -> FloatArray:
-    """(x − μ)ᵀ Σ⁻¹ (x − μ) of all rows and components, shape (G, m)."""
+    """(x − μ)ᵀ Σ⁻¹ (x − μ) of all rows and components, shape (G, m), block size by block size."""
     G, m = len(parameters.weights), values.shape[1]
     distances = np.zeros((G, m), dtype=values.dtype)
     for stack, W in zip(parameters.layout.stacks, parameters.whiteners, strict=True):
-        if stack.mask is None and len(stack.spans) == 1:
+        if len(stack.spans) == 1:
             g = stack.owner[0]
             distances[g] += _distance(values, stack.columns, W, parameters.means[g])
-            continue
-        block = scratch.array("block", (*stack.columns.shape, m), values.dtype)
-        if stack.mask is not None:
-            np.subtract(values, parameters.means[:, :, None], out=block)
         else:
+            block = scratch.array("block", (*stack.columns.shape, m), values.dtype)
             np.take(values, stack.columns, axis=0, out=block, mode="clip")
             block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
-        distances += stack.by_component(_white_squares(block, W).sum(axis=1), G)
+            distances += stack.by_component(_white_squares(block, W).sum(axis=1), G)
     return distances
 
 

@@ -7,14 +7,15 @@ of it, so that new groups can be proposed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from blockmix._types import FloatArray, IntArray
 from blockmix.blocks import cholesky
-from blockmix.density import FEW, NEGLIGIBLE, Part, explained, posterior, scratch
+from blockmix.density import NEGLIGIBLE, Part, active, explained, posterior, scratch
 from blockmix.parameters import Layout, Parameters, Prior, Stack
 from blockmix.rows import Chunk, Rows
 
@@ -98,66 +99,45 @@ def _chunk_statistics(
         kept[:] = z
     z = z * weights
     weight, means = z.sum(axis=1), parameters.means.astype(values.dtype, copy=False)
-    whole = full or parameters.layout.whole
-    if whole and len(means) * values.size <= FEW:
-        scatter, excess = _few_moments(values, means, z)
-    else:
-        scatter, excess = _moments(values, means, z, None if whole else parameters.layout.stacks, parts)
+    stacks = None if full or parameters.layout.whole else parameters.layout.stacks
+    found = active(values, means, z, together=stacks is None) if parts is None else parts
+    scatter, excess = _moments(found, z, means.shape, stacks)
     return Statistics(log_likelihood, weight, excess + weight[:, None] * means, scatter)
 
 
-def _few_moments(values: FloatArray, means: FloatArray, z: FloatArray) -> tuple[tuple[FloatArray, ...], FloatArray]:
-    """Σz(x − μ)(x − μ)ᵀ, one (G, p, p) array, and Σz(x − μ), shape (G, p), in one call for all components."""
-    root = np.sqrt(z)
-    C: FloatArray = values - means[:, :, None]
-    C *= root[:, None, :]
-    return (np.matmul(C, C.swapaxes(1, 2)),), np.matmul(C, root[:, :, None])[:, :, 0]
-
-
 def _moments(
-    values: FloatArray, means: FloatArray, z: FloatArray, stacks: tuple[Stack, ...] | None, parts: list[Part] | None
+    parts: Iterable[Part], z: FloatArray, shape: tuple[int, int], stacks: tuple[Stack, ...] | None
 ) -> tuple[tuple[FloatArray, ...], FloatArray]:
-    """The same component by component; the scatter within blocks, stacked like the layout, where stacks are given."""
-    G, p = means.shape
-    shapes = [(G, p, p)] if stacks is None else [(b, c, c) for b, c in (stack.columns.shape for stack in stacks)]
-    scatter = tuple(np.zeros(shape, dtype=values.dtype) for shape in shapes)
-    excess = np.zeros_like(means)
-    for g, C, root in _weighted(values, means, z, parts):
-        excess[g] += C @ root
+    """Σz(x − μ)(x − μ)ᵀ and Σz(x − μ), shape (G, p).
+
+    The scatter is one (G, p, p) array, or where stacks are given the blocks of the layout, stacked like it.
+    """
+    G, p = shape
+    sides = [(G, p, p)] if stacks is None else [(b, c, c) for b, c in (stack.columns.shape for stack in stacks)]
+    scatter = tuple(np.zeros(side, dtype=z.dtype) for side in sides)
+    excess = np.zeros(shape, dtype=z.dtype)
+    for part in parts:
+        C, root = _weighted(part, z)
+        excess[part.component] += np.matmul(C, root[..., None])[..., 0]
         if stacks is None:
-            scatter[0][g] += C @ C.T
+            scatter[0][part.component] += np.matmul(C, C.swapaxes(-1, -2))
             continue
         for stack, blocks in zip(stacks, scatter, strict=True):
-            if g in stack.spans:
-                own = stack.spans[g]
+            own = stack.spans.get(cast(int, part.component))  # blocks are taken from one component at a time
+            if own is not None:
                 blocks[own] += _block_products(C, stack.columns[own])
     return scatter, excess
 
 
-def _weighted(
-    values: FloatArray, means: FloatArray, z: FloatArray, parts: list[Part] | None
-) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """Component, √z (x − μ), shape (p, a), and √z of the rows that count; of all rows where most of them do."""
-    if parts is not None:
-        for part in parts:
-            share, C = z[part.component, part.rows], part.centered
-            counts = share > NEGLIGIBLE
-            if 2 * np.count_nonzero(counts) < len(share):
-                share, C = share[counts], C[:, counts]
-            root = np.sqrt(share)
-            yield part.component, np.multiply(C, root, out=C), root
-        return
-    for g, mean in enumerate(means):
-        active = np.flatnonzero(z[g] > NEGLIGIBLE)
-        if 2 * len(active) > len(z[g]):
-            C = np.subtract(values, mean[:, None], out=scratch.array("own", values.shape, values.dtype))
-            root = np.sqrt(z[g])
-        else:
-            C = scratch.array("own", (len(values), len(active)), values.dtype)
-            np.take(values, active, axis=1, out=C, mode="clip")
-            C -= mean[:, None]
-            root = np.sqrt(z[g, active])
-        yield g, np.multiply(C, root, out=C), root
+def _weighted(part: Part, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """√z (x − μ), in the place of x − μ, and √z, of the rows of a part that count where most of them do not."""
+    share, C = z[part.component, part.rows], part.centered
+    if share.ndim == 1:
+        counts = share > NEGLIGIBLE
+        if 2 * np.count_nonzero(counts) < len(share):
+            share, C = share[counts], C[:, counts]
+    root = np.sqrt(share)
+    return np.multiply(C, root[..., None, :], out=C), root
 
 
 def _block_products(C: FloatArray, columns: IntArray) -> FloatArray:
