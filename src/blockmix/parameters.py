@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -174,6 +175,11 @@ class Parameters:
                 own = [factor[stack.owner == g] for stack, factor in pairs]
             made.append(BlockCovariance(partition, tuple(factor for factor in own if len(factor))))
         return tuple(made) * (len(self.weights) if self.layout.shared else 1)
+
+    def astype(self, dtype: np.dtype[Any]) -> Parameters:
+        """The same mixture in another precision."""
+        weights, means = (array.astype(dtype, copy=False) for array in (self.weights, self.means))
+        return Parameters(weights, means, self.layout, tuple(L.astype(dtype, copy=False) for L in self.factors))
 
     def in_units(self, location: FloatArray, scale: FloatArray) -> Parameters:
         """The same mixture for columns x·scale + location."""
