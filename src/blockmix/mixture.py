@@ -73,7 +73,7 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         return mapped
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probability of each component for each row, shape (N, G)."""
+        """Probability of each component for each row, shape (N, G); one below 10⁻³⁰ may be given too large."""
         return np.concatenate(list(self._each(X, lambda joint: np.exp(joint - logsumexp(joint, axis=0)).T)))
 
     def score_samples(self, X: Any) -> FloatArray:
