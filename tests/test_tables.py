@@ -196,6 +196,38 @@ def test_columns_of_other_types_are_left_out(tmp_path: Path) -> None:
     assert set(table.left_out) == {"t", "f"}
 
 
+@pytest.mark.parametrize("sign", ["\t", " ", ",", ";"])
+@pytest.mark.parametrize("first", ["1", "ALL_1"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_rs_names_of_rows_have_no_name(sign: str, first: str, encoding: str, tmp_path: Path) -> None:
+    # What write.table(x, "file") of R makes: the header is one cell short.
+    path = tmp_path / "r.txt"
+    path.write_text(
+        "\n".join(sign.join(row) for row in (['"g1"', '"g2"'], [f'"{first}"', "1.5", "2"], ['"2"', "3", "4"]))
+    )
+    table = read_table(path)
+    assert table.names == ("g1", "g2")
+    assert table.values.tolist() == [[1.5, 2], [3, 4]]
+    assert list(table.row_names) == [first, "2"]
+
+
+def test_rs_table_of_many_genes(tmp_path: Path) -> None:
+    # Red if the first row of data, longer than what is looked at first, is not seen.
+    path, genes = tmp_path / "genes.tsv", [f"gene_number_{j}" for j in range(30_000)]
+    rows = [f"s{i}\t" + "\t".join(f"{i + 0.125}" for _ in genes) for i in range(3)]
+    path.write_text("\n".join(["\t".join(genes), *rows]))
+    table = read_table(path)
+    assert table.names == tuple(genes)
+    assert list(table.row_names) == ["s0", "s1", "s2"]
+
+
+def test_one_row_that_is_too_long_is_no_table_of_r(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("a,b\n1,2,3\n4,5,6\n7,8\n")
+    with pytest.raises(ValueError, match="has a row of 3 cells where there are 2 columns"):
+        read_table(path)
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

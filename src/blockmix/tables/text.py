@@ -55,8 +55,8 @@ def read_text(source: str, stream: IO[bytes], how: Reading, tell: Tell) -> Batch
     if raw.peek(2)[:2] == b"\x1f\x8b":
         raw = gzip.GzipFile(fileobj=raw)
     head = _read(raw, _HEAD)
-    # The names of 20 000 genes are longer than the head.
-    while b"\n" not in head[:-_CUT] and len(head) < _BLOCK and (more := _read(raw, _HEAD)):
+    # The names of 20 000 genes are longer than the head, and so is a row of them.
+    while head[:-_CUT].count(b"\n") < 2 and len(head) < _BLOCK and (more := _read(raw, _HEAD)):
         head += more
     encoding = how.encoding or ("utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
     if encoding == "utf-8":
@@ -67,11 +67,15 @@ def read_text(source: str, stream: IO[bytes], how: Reading, tell: Tell) -> Batch
     if not any(line.strip() for line in lines):
         raise ValueError(f"{source} is empty")
     separator = _separator(lines)
-    first = _cells(lines[:1], separator)[0]
+    first, *body = _cells(lines if len(head) < _HEAD else lines[:-1], separator) or _cells(lines[:1], separator)
     named = not all(_NUMBER.fullmatch(cell) for cell in first) if how.header is None else how.header
     names = tuple(cell.strip() for cell in first) if named else tuple(f"x{j}" for j in range(len(first)))
+    # R writes the names of the rows in a column that has no name, not even an empty one.
+    short = named and {len(row) for row in body if row} == {len(first) + 1}
     rest = io.BufferedReader(_Tap(raw, head, lambda count: None), _BLOCK)
-    batches = _batches(source, rest, len(first), separator, named, encoding, how.missing)
+    names = ("", *names) if short else names
+    header = {"skip_rows": 1} if short else {"skip_rows_after_names": int(named)}
+    batches = _batches(source, rest, len(names), separator, header, encoding, how.missing)
     return Batches(names, batches, named, "," if separator == ";" and not _dotted(lines) else ".")
 
 
@@ -128,11 +132,11 @@ def _cells(lines: list[str], separator: str) -> list[list[str]]:
 
 
 def _separator(lines: list[str]) -> str:
-    """The sign that cuts most lines into as many cells as the first."""
+    """The sign that cuts most lines into as many cells as the first, or into one more than the names of R."""
 
     def agreement(sign: str) -> float:
-        widths = [len(row) for row in _cells(lines, sign) if row]
-        return widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0.0
+        first, *body = (len(row) for row in _cells(lines, sign) if row)
+        return (1 + max(body.count(first), body.count(first + 1))) / (1 + len(body)) if first > 1 else 0.0
 
     best = max(_SEPARATORS, key=agreement)
     return best if agreement(best) > 0 else ","
@@ -143,9 +147,18 @@ def _dotted(lines: list[str]) -> bool:
 
 
 def _batches(
-    source: str, stream: IO[bytes], width: int, separator: str, named: bool, encoding: str, missing: tuple[str, ...]
+    source: str,
+    stream: IO[bytes],
+    width: int,
+    separator: str,
+    header: dict[str, int],
+    encoding: str,
+    missing: tuple[str, ...],
 ) -> Iterator[Any]:
-    """Batches of text cells: what a column holds is decided later, since its first rows do not tell."""
+    """Batches of text cells: what a column holds is decided later, since its first rows do not tell.
+
+    `header` is the option of pyarrow that skips the names.
+    """
     import pyarrow as pa
     from pyarrow import csv as pacsv
 
@@ -155,9 +168,7 @@ def _batches(
     try:
         reader = pacsv.open_csv(
             stream,
-            pacsv.ReadOptions(
-                column_names=columns, skip_rows_after_names=int(named), block_size=_BLOCK, encoding=encoding
-            ),
+            pacsv.ReadOptions(column_names=columns, block_size=_BLOCK, encoding=encoding, **header),
             pacsv.ParseOptions(
                 delimiter=separator,
                 newlines_in_values=True,
