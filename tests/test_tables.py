@@ -211,6 +211,12 @@ def test_rs_names_of_rows_have_no_name(sign: str, first: str, encoding: str, tmp
     assert list(table.row_names) == [first, "2"]
 
 
+def test_names_do_nothing_to_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "escape.csv"
+    path.write_text('"\x1b[2Ja","weight\n(kg)","größe"\n1,2,3\n4,5,7\n')
+    assert read_table(path).names == ("\ufffd[2Ja", "weight (kg)", "größe")
+
+
 def test_rs_table_of_many_genes(tmp_path: Path) -> None:
     # Red if the first row of data, longer than what is looked at first, is not seen.
     path, genes = tmp_path / "genes.tsv", [f"gene_number_{j}" for j in range(30_000)]

@@ -23,7 +23,7 @@ _LEVEL = re.compile(r"__index_level_\d+__")
 
 def gather(source: str, found: Batches, how: Reading) -> Table:
     """Read all batches into a table."""
-    names = tuple(name or (f"column {j}" if j else "") for j, name in enumerate(found.names))
+    names = tuple(_printable(name) or (f"column {j}" if j else "") for j, name in enumerate(found.names))
     refuse_twins(source, names)
     refuse_unknown(source, names, (*how.kept, *how.dropped))
     if how.only is not None:
@@ -168,6 +168,15 @@ class _Columns:
     def _column(self, j: int) -> FloatArray:
         column: FloatArray = self._matrix[:, self._places[j]]
         return column
+
+
+def _printable(name: str) -> str:
+    """A name that does nothing to a terminal: line ends become spaces, control characters a sign for them."""
+    return (
+        name
+        if name.isprintable()
+        else "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in name)
+    )
 
 
 def _cast(cells: Any) -> FloatArray:
