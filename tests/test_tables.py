@@ -213,8 +213,8 @@ def test_rs_names_of_rows_have_no_name(sign: str, first: str, encoding: str, tmp
 
 def test_names_do_nothing_to_a_terminal(tmp_path: Path) -> None:
     path = tmp_path / "escape.csv"
-    path.write_text('"\x1b[2Ja","weight\n(kg)","größe"\n1,2,3\n4,5,7\n')
-    assert read_table(path).names == ("\ufffd[2Ja", "weight (kg)", "größe")
+    path.write_text('"\x1b[2Ja","größe"\n1,2\n4,5\n', encoding="utf-8")
+    assert read_table(path).names == ("\ufffd[2Ja", "größe")
 
 
 def test_rs_table_of_many_genes(tmp_path: Path) -> None:

@@ -171,12 +171,8 @@ class _Columns:
 
 
 def _printable(name: str) -> str:
-    """A name that does nothing to a terminal: line ends become spaces, control characters a sign for them."""
-    return (
-        name
-        if name.isprintable()
-        else "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in name)
-    )
+    """A name that does nothing to a terminal: a sign stands for each control character."""
+    return "".join(sign if sign.isprintable() or sign.isspace() else "\ufffd" for sign in name)
 
 
 def _cast(cells: Any) -> FloatArray:
