@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from blockmix._types import FloatArray, IntArray
-from blockmix.blocks import logdet
+from blockmix.blocks import logdets
 from blockmix.convergence import Aitken, Outcome
 from blockmix.density import log_joint, posterior
 from blockmix.em import (
@@ -24,7 +24,7 @@ from blockmix.em import (
     maximize,
     regrouped,
 )
-from blockmix.grouping.n_groups import find_groups
+from blockmix.grouping.forest import AT_ONCE, find_all_groups
 from blockmix.grouping.proposal import Grouping
 from blockmix.objective import price
 from blockmix.parameters import Layout, Parameters, Prior
@@ -210,33 +210,42 @@ def first_parameters(rows: Rows, z: FloatArray, model: Model) -> Parameters:
 
 def propose(full: Statistics, scatter: FloatArray, old: Layout | None, model: Model, rows: Rows) -> Layout:
     """New groups for each covariance where they raise the objective; the old layout itself if none does."""
-    prior, cost = model.prior, model.price(rows)
-    pull = (prior.shrinkage + prior.ridge) * np.eye(scatter.shape[1], dtype=scatter.dtype)
+    prior, (G, p, _) = model.prior, scatter.shape
+    weight, dead, times = full.weight, full.dead, 1
     if model.shared:
-        sources = [(scatter.sum(axis=0) + len(scatter) * pull, full.weight.sum(), len(scatter) * prior.shrinkage)]
-    else:
-        sources = [(scatter[g] + pull, full.weight[g], prior.shrinkage) for g in range(len(scatter))]
-    partitions = []
-    for g, (total, n, pseudo) in enumerate(sources):
+        scatter, weight, dead, times = scatter.sum(axis=0)[None], weight.sum(keepdims=True), np.array([False]), G
+    sizes = (weight + times * prior.shrinkage).astype(scatter.dtype)
+    pull = np.eye(p, dtype=scatter.dtype) * scatter.dtype.type(times * (prior.shrinkage + prior.ridge))
+    partitions: list[Partition] = []
+    # Components of many columns one at a time: their covariances together are as large as the scatter.
+    for first in range(0, len(sizes), max(1, AT_ONCE // p)):
+        part = slice(first, min(first + max(1, AT_ONCE // p), len(sizes)))
+        S = scatter[part] + pull
+        S /= np.where(dead[part], 1, sizes[part])[:, None, None]
         # A dead component has nothing to group: it has the overall variances, see `regrouped`.
-        S = np.eye(len(total), dtype=total.dtype) if full.dead[g] and not model.shared else total / (n + pseudo)
-        if not (S.diagonal() > 0).all():
-            raise ValueError(SINGULAR.format(g))
-        found = find_groups(S, max(float(n), 2.0), model.n_groups[g], model.grouping).partition
-        kept = old.partitions[g] if old is not None else found
-        partitions.append(found if old is None or _gain(S, n + pseudo, found, kept, cost) > 0 else kept)
-    if old is not None and all(a == b for a, b in zip(partitions, old.partitions, strict=False)):
+        S[dead[part]] = np.eye(p)
+        vary = (np.diagonal(S, axis1=1, axis2=2) > 0).all(axis=1)
+        if not vary.all():
+            raise ValueError(SINGULAR.format(first + np.argmin(vary)))
+        found = find_all_groups(S, np.maximum(weight[part], 2), model.n_groups[part], model.grouping)
+        if old is not None:
+            found = _better(S, sizes[part], found, list(old.partitions[part]), model.price(rows))
+        partitions += found
+    if old is not None and all(a is b for a, b in zip(partitions, old.partitions, strict=False)):
         return old
-    return Layout(tuple(partitions) * (len(scatter) if model.shared else 1), model.shared)
+    return Layout(tuple(partitions) * times, model.shared)
 
 
-def _gain(S: FloatArray, n: float, new: Partition, old: Partition, cost: float) -> float:
-    """Rise of the objective when the blocks of `new` take the place of those of `old`."""
+def _better(
+    S: FloatArray, n: FloatArray, new: list[Partition], old: list[Partition], cost: float
+) -> list[Partition]:
+    """The new partition of each covariance (G, p, p) where it raises the objective, else the old one itself."""
     if new == old:
-        return 0.0
-    likelihood = -0.5 * n * (logdet(S, new) - logdet(S, old))
-    gain = likelihood - cost * (new.n_parameters - old.n_parameters)
-    return float(gain) if gain > 1e-9 * n else 0.0
+        return old
+    likelihood = -0.5 * n * (logdets(S, new) - logdets(S, old))
+    paid = [cost * (a.n_parameters - b.n_parameters) for a, b in zip(new, old, strict=True)]
+    rises = likelihood - paid > 1e-9 * n
+    return [a if rise else b for a, b, rise in zip(new, old, rises.tolist(), strict=True)]
 
 
 def objective(statistics: Statistics, parameters: Parameters, model: Model, rows: Rows) -> float:

@@ -6,6 +6,7 @@ Everything runs through one Cholesky factor per block. Full is one block, diagon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -131,12 +132,21 @@ class BlockCovariance:
         return whole
 
 
-def logdet(S: FloatArray, partition: Partition) -> float:
-    """log|Σ_k D_k S D_k|: of one masked matrix where it is small, which saves the calls for each size of block."""
-    if len(S) <= _SMALL:
-        masked = S * (partition.labels[:, None] == partition.labels)
-        return float(2 * np.log(np.diagonal(cholesky(masked[None])[0])).sum(dtype=float))
-    return BlockCovariance.of(S, partition).logdet
+def logdets(S: FloatArray, partitions: Sequence[Partition]) -> FloatArray:
+    """log|Σ_k D_k S D_k| for stacked matrices (G, p, p) with a partition each, shape (G,).
+
+    Small ones are masked, all in one call: it saves the calls for each size of block.
+    """
+    if S.shape[1] <= _SMALL:
+        labels = np.stack([partition.labels for partition in partitions])
+        return whole_logdets(S * (labels[:, :, None] == labels[:, None, :]))
+    return np.array([BlockCovariance.of(own, part).logdet for own, part in zip(S, partitions, strict=True)])
+
+
+def whole_logdets(matrices: FloatArray) -> FloatArray:
+    """log-determinants of stacked matrices, (b, p, p) to (b,), through their Cholesky factors."""
+    diagonals = np.diagonal(cholesky(matrices), axis1=1, axis2=2)
+    return np.asarray(2 * np.log(diagonals).sum(axis=1, dtype=float))
 
 
 def within(S: FloatArray, stack: IntArray, keep: FloatArray) -> FloatArray:

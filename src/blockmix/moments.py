@@ -88,21 +88,27 @@ class Moments:
 
 
 def correlation(S: FloatArray, ridge: float = 0.0) -> FloatArray:
-    """Correlation matrix of S + ridge · diag(S); a correlation matrix without a ridge is returned as it is."""
-    variances = S.diagonal()
+    """Correlation matrix of S + ridge · diag(S); a correlation matrix without a ridge is returned as it is.
+
+    Stacked matrices (…, p, p) are taken too.
+    """
+    variances = np.diagonal(S, axis1=-2, axis2=-1)
+    at = np.arange(S.shape[-1])
     R = S
     if not (variances == 1).all():
         if not (variances > 0).all():
-            j = int(np.argmin(variances > 0))
-            raise ValueError(f"column {j} has variance {variances[j]:g}: remove columns that do not vary")
+            flat = int(np.argmin(variances > 0))
+            raise ValueError(
+                f"column {flat % len(at)} has variance {variances.flat[flat]:g}: remove columns that do not vary"
+            )
         deviations = np.sqrt(variances)
-        R = S / deviations
-        R /= deviations[:, None]
+        R = S / deviations[..., None, :]
+        R /= deviations[..., :, None]
         np.clip(R, -1, 1, out=R)
-        np.fill_diagonal(R, 1)
+        R[..., at, at] = 1
     if ridge:
         R = R / R.dtype.type(1 + ridge)
-        np.fill_diagonal(R, 1)
+        R[..., at, at] = 1
     return R
 
 
@@ -112,5 +118,5 @@ def definite_correlation(S: FloatArray) -> FloatArray:
     A conditional variance that comes from an inverse P is exact to about eps · ‖P‖: with a ridge of √eps or less the
     error is as large as the variance itself, and the updates of an inverse run away.
     """
-    rounding = 10 * len(S) * np.finfo(np.result_type(S, np.float32)).eps
+    rounding = 10 * S.shape[-1] * np.finfo(np.result_type(S, np.float32)).eps
     return correlation(np.asarray(S, dtype=float), max(1e-6, float(rounding)))

@@ -14,7 +14,7 @@ from scipy.spatial.distance import squareform
 from sklearn.base import BaseEstimator
 
 from blockmix._types import FloatArray, IntArray, RandomState
-from blockmix.blocks import cholesky
+from blockmix.blocks import cholesky, whole_logdets
 from blockmix.grouping.auto import AutoRule
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.hierarchical import HierarchicalGrouping, cut, spans
@@ -119,7 +119,7 @@ def node_logdets(R: FloatArray, tree: FloatArray, most: float) -> FloatArray:
     Where the larger branch always comes first, the nodes that start at one place are leading blocks of the largest of
     them: its Cholesky factor has the determinants of all. The factors cost O(p³) in all, whatever the tree looks like.
     """
-    if 1 < len(R) <= _SMALL:
+    if 1 < len(R) <= SMALL:
         return _few_logdets(R, tree, most)
     order, span = spans(tree)
     start, stop = span.T
@@ -143,13 +143,12 @@ def _few_logdets(R: FloatArray, tree: FloatArray, most: float) -> FloatArray:
     for node, (left, right) in enumerate(tree[:, :2].astype(np.intp).tolist(), start=p):
         np.logical_or(member[left], member[right], out=member[node])
     both = member[p:, :, None] & member[p:, None, :]
-    diagonals = np.diagonal(cholesky(np.where(both, R, np.eye(p))), axis1=1, axis2=2)
     logdets = np.zeros(2 * p - 1)
-    logdets[p:] = np.where(tree[:, 3] < most, 2 * np.log(diagonals).sum(axis=1), 0)
+    logdets[p:] = np.where(tree[:, 3] < most, whole_logdets(np.where(both, R, np.eye(p))), 0)
     return logdets
 
 
-_SMALL = 32  # up to so many columns one batched call for all nodes is faster than a call per heavy path
+SMALL = 32  # up to so many columns one batched call for all nodes is faster than a call per heavy path
 
 
 GROUPINGS: dict[str, type[BaseEstimator]] = {
