@@ -214,16 +214,18 @@ def propose(full: Statistics, scatter: FloatArray, old: Layout | None, model: Mo
     weight, dead, times = full.weight, full.dead, 1
     if model.shared:
         scatter, weight, dead, times = scatter.sum(axis=0)[None], weight.sum(keepdims=True), np.array([False]), G
-    sizes = (weight + times * prior.shrinkage).astype(scatter.dtype)
+    sizes = weight.astype(float) + times * prior.shrinkage
     pull = np.eye(p, dtype=scatter.dtype) * scatter.dtype.type(times * (prior.shrinkage + prior.ridge))
     partitions: list[Partition] = []
     # Components of many columns one at a time: their covariances together are as large as the scatter.
-    for first in range(0, len(sizes), max(1, AT_ONCE // p)):
-        part = slice(first, min(first + max(1, AT_ONCE // p), len(sizes)))
+    step = max(1, AT_ONCE // p)
+    for first in range(0, len(sizes), step):
+        part = slice(first, min(first + step, len(sizes)))
         S = scatter[part] + pull
         S /= np.where(dead[part], 1, sizes[part])[:, None, None]
         # A dead component has nothing to group: it has the overall variances, see `regrouped`.
-        S[dead[part]] = np.eye(p)
+        for g in np.flatnonzero(dead[part]):
+            S[g] = np.eye(p)
         vary = (np.diagonal(S, axis1=1, axis2=2) > 0).all(axis=1)
         if not vary.all():
             raise ValueError(SINGULAR.format(first + np.argmin(vary)))
@@ -236,13 +238,11 @@ def propose(full: Statistics, scatter: FloatArray, old: Layout | None, model: Mo
     return Layout(tuple(partitions) * times, model.shared)
 
 
-def _better(
-    S: FloatArray, n: FloatArray, new: list[Partition], old: list[Partition], cost: float
-) -> list[Partition]:
+def _better(S: FloatArray, n: FloatArray, new: list[Partition], old: list[Partition], cost: float) -> list[Partition]:
     """The new partition of each covariance (G, p, p) where it raises the objective, else the old one itself."""
     if new == old:
         return old
-    likelihood = -0.5 * n * (logdets(S, new) - logdets(S, old))
+    likelihood = 0.5 * n * (logdets(S, old) - logdets(S, new))
     paid = [cost * (a.n_parameters - b.n_parameters) for a, b in zip(new, old, strict=True)]
     rises = likelihood - paid > 1e-9 * n
     return [a if rise else b for a, b, rise in zip(new, old, rises.tolist(), strict=True)]

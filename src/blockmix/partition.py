@@ -110,7 +110,7 @@ class Partition:
         """The 0/1 matrix D, shape (p, K)."""
         return np.eye(self.n_groups)[self.labels]
 
-    @property
+    @cached_property
     def n_parameters(self) -> int:
         """Free entries of a covariance with these blocks, Σ c(c+1)/2."""
         return int((self.sizes * (self.sizes + 1) // 2).sum())
