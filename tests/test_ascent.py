@@ -133,6 +133,29 @@ def test_equal_groups_under_other_numbers_are_no_change() -> None:
     assert proposed(rows, parameters, model(grouping=again))[0] is parameters.layout
 
 
+@given(seeds, st.booleans(), st.sampled_from([6, 12, 30]), st.sampled_from([np.float64, np.float32]))
+@settings(max_examples=30)
+def test_a_regroup_of_components_at_once_is_one_of_them_in_turn(
+    seed: int, shared: bool, at_once: int, dtype: type
+) -> None:
+    # One, two and five components of six columns at a time, the fourth of them dead.
+    rng = np.random.default_rng(seed)
+    rows = ArrayRows.standardized(two_clusters(seed, apart=1.0)[0].X.astype(dtype))
+    z = rng.dirichlet(np.ones(5), rows.n_rows).astype(dtype)
+    z[:, 3] = 0
+    chosen = model(BicRule(), 3, BicRule(), BicRule(), 2, shared=shared, priced=True)
+    old = tuple(Partition(rng.integers(0, 3, 6)) for _ in range(5))
+    parameters = parameters_with(Layout(old[:1] * 5 if shared else old, shared), rows, z)
+    full = sweep(rows, parameters, full=True, z=z)
+    scatter = centered_scatter(full, parameters)
+    taken = propose(full, scatter, parameters.layout, chosen, rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("blockmix.ascent.AT_ONCE", at_once)
+        patch.setattr("blockmix.grouping.forest.AT_ONCE", 0)
+        assert propose(full, scatter, parameters.layout, chosen, rows).partitions == taken.partitions
+    assert propose(full, scatter, taken, chosen, rows) is taken
+
+
 @given(seeds, partitions(6), partitions(6), st.booleans(), st.booleans(), st.sampled_from([0.0, 40.0]))
 @settings(max_examples=100)
 def test_a_regroup_never_lowers_the_objective_and_a_better_one_is_never_refused(
@@ -342,7 +365,12 @@ def test_a_seed_that_does_not_help_is_not_kept() -> None:
     assert new.weights.sum() == pytest.approx(1)
 
 
-def test_a_component_left_without_variance_is_named_where_there_is_no_ridge() -> None:
+@pytest.mark.parametrize("at_once", [6, 12])
+def test_a_component_left_without_variance_is_named_where_there_is_no_ridge(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Red at 6 if components are counted from the first of those that are looked at together.
+    monkeypatch.setattr("blockmix.ascent.AT_ONCE", at_once)
     rows, z = two_clusters()
     z[:] = [1, 0]
     z[3] = [0, 1]

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from strategies import Matrix, covariance, covariances, partitions, rescaled, seeds
 
-from blockmix.blocks import BlockCovariance, cholesky
+from blockmix.blocks import BlockCovariance, cholesky, logdets
 from blockmix.partition import Partition
 
 
@@ -146,3 +146,18 @@ def test_a_block_that_is_no_covariance_is_refused(bad: float) -> None:
         BlockCovariance.of(S, Partition([0, 0, 1]))
     expected = "a block of 2 columns has no positive definite covariance: check for NaN or zero variance"
     assert str(caught.value) == expected
+
+
+@given(covariances(), st.data(), st.sampled_from([32, 1]))
+def test_log_determinants_of_stacked_matrices_are_those_of_their_blocks(
+    S: Matrix, data: st.DataObject, small: int
+) -> None:
+    # Of one masked matrix and block by block.
+    chosen = [data.draw(partitions(len(S))) for _ in range(3)]
+    stacked = np.stack([S, 2 * S, S + np.diag(S.diagonal())])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("blockmix.blocks._SMALL", small)
+        found = logdets(stacked, chosen)
+    every = zip(stacked, chosen, strict=True)
+    literal = [np.linalg.slogdet(own * (part.labels[:, None] == part.labels))[1] for own, part in every]
+    assert_allclose(found, literal, rtol=1e-8, atol=1e-8)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -110,10 +108,8 @@ def test_other_groupings_and_rules_are_asked_one_at_a_time(
 def test_many_columns_are_grouped_one_at_a_time(limit: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     S = np.stack([covariance(rng.standard_normal((40, 5))) for _ in range(3)])
-    find: Callable[[], list[Partition]] = lambda: find_all_groups(
-        S, np.full(3, 40.0), [BicRule()] * 3, HierarchicalGrouping()
-    )
-    expected = find()
+    given = S, np.full(3, 40.0), [BicRule()] * 3, HierarchicalGrouping()
+    expected = find_all_groups(*given)
     asked: list[float] = []
 
     def ask(S: Matrix, n_rows: float, n_groups: object, grouping: Grouping) -> Proposal:
@@ -123,7 +119,7 @@ def test_many_columns_are_grouped_one_at_a_time(limit: str, least: int, monkeypa
     monkeypatch.setattr(module, "find_groups", ask)
     for most, times in ((least, 0), (least - 1, 3)):
         monkeypatch.setattr(module, limit, most)
-        assert find() == expected
+        assert find_all_groups(*given) == expected
         assert len(asked) == times
 
 
