@@ -40,7 +40,7 @@ class Partition:
         given = np.asarray(labels)
         if given.ndim != 1 or given.size == 0:
             raise ValueError(f"labels must be a non-empty vector, one label per column, not shape {given.shape}")
-        if not np.issubdtype(given.dtype, np.integer):
+        if given.dtype.kind not in "iu":
             raise ValueError(f"labels must be integers, not {given.dtype}")
         seen: dict[int, int] = {}
         canonical = np.array([seen.setdefault(label, len(seen)) for label in given.tolist()], dtype=np.intp)
