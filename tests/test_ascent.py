@@ -138,12 +138,12 @@ def test_equal_groups_under_other_numbers_are_no_change() -> None:
 def test_a_regroup_of_components_at_once_is_one_of_them_in_turn(
     seed: int, shared: bool, at_once: int, dtype: type
 ) -> None:
-    # One, two and five components of six columns at a time, the fourth of them dead.
+    # One, two and five components of six columns at a time, the fourth of them dead and without a prior.
     rng = np.random.default_rng(seed)
     rows = ArrayRows.standardized(two_clusters(seed, apart=1.0)[0].X.astype(dtype))
     z = rng.dirichlet(np.ones(5), rows.n_rows).astype(dtype)
     z[:, 3] = 0
-    chosen = model(BicRule(), 3, BicRule(), BicRule(), 2, shared=shared, priced=True)
+    chosen = model(BicRule(), 3, BicRule(), BicRule(), 2, shared=shared, prior=Prior(), priced=True)
     old = tuple(Partition(rng.integers(0, 3, 6)) for _ in range(5))
     parameters = parameters_with(Layout(old[:1] * 5 if shared else old, shared), rows, z)
     full = sweep(rows, parameters, full=True, z=z)

@@ -73,6 +73,17 @@ def test_copies_of_a_column_are_joined_first() -> None:
     assert apart == [Partition.separate(4)] * 3
 
 
+def test_no_block_has_as_many_columns_as_rows_however_much_later_merges_earn() -> None:
+    # Three columns are nearest, then six pairs. Red if a block that fills the rows is only given no likelihood.
+    S = np.eye(15)
+    S[:3, :3] += [[0, 0.97, 0.96], [0.97, 0, 0.955], [0.96, 0.955, 0]]
+    for pair, r in zip(range(3, 15, 2), np.linspace(0.94, 0.89, 6), strict=True):
+        S[pair, pair + 1] = S[pair + 1, pair] = r
+    few, more = find_all_groups(np.stack([S, S]), np.array([3.0, 30.0]), [BicRule()] * 2, HierarchicalGrouping())
+    assert few.sizes.max() == 2
+    assert more.sizes.tolist() == [3] + 6 * [2]
+
+
 class CarefulRule(BicRule):
     """A rule of somebody else's that derives from ours."""
 
