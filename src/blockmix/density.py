@@ -22,6 +22,7 @@ from blockmix.parameters import Look, Parameters
 # are apart most pairs of a row and a component are below it.
 NEGLIGIBLE = 1e-30
 _FEW = 2**16  # numbers up to which one call for all rows and components is faster than to leave out some
+_MANY = 2**22  # numbers up to which x − μ of all components is held at once: 32 MB
 
 
 class _Scratch(threading.local):
@@ -77,11 +78,11 @@ def explained(values: FloatArray, parameters: Parameters) -> tuple[FloatArray, l
     with np.errstate(divide="ignore"):
         level = (np.log(parameters.weights) - 0.5 * parameters.logdets).astype(values.dtype)
     layout = parameters.layout
-    if layout.whole:
+    if layout.whole and len(level) * values.size <= _MANY:
         centered = _centered(values, parameters.means)
         distances = _white_squares(centered, parameters.whiteners[0]).sum(axis=1)
         return level[:, None] - 0.5 * distances, _everything(centered)
-    if layout.shared or values.size <= _FEW:
+    if layout.whole or layout.shared or values.size <= _FEW:
         return level[:, None] - 0.5 * _distances(values, parameters), None
     first, rest = parameters.looks
     joint = np.tile(level[:, None], values.shape[1])
@@ -172,18 +173,11 @@ def _complete(joint: FloatArray, part: Part, parameters: Parameters) -> None:
 
 
 def _distances(values: FloatArray, parameters: Parameters) -> FloatArray:
-    """(x − μ)ᵀ Σ⁻¹ (x − μ) of all rows and components, shape (G, m), block size by block size."""
-    G, m = len(parameters.weights), values.shape[1]
-    distances = np.zeros((G, m), dtype=values.dtype)
+    """(x − μ)ᵀ Σ⁻¹ (x − μ) of all rows and components, shape (G, m)."""
+    distances = np.zeros((len(parameters.weights), values.shape[1]), dtype=values.dtype)
     for stack, W in zip(parameters.layout.stacks, parameters.whiteners, strict=True):
-        if len(stack.spans) == 1:
-            g = stack.owner[0]
-            distances[g] += _distance(values, stack.columns, W, parameters.means[g])
-        else:
-            block = scratch.array("block", (*stack.columns.shape, m), values.dtype)
-            np.take(values, stack.columns, axis=0, out=block, mode="clip")
-            block -= parameters.means[stack.owner[:, None], stack.columns][:, :, None]
-            distances += stack.by_component(_white_squares(block, W).sum(axis=1), G)
+        for g, own in stack.spans.items():
+            distances[g] += _distance(values, stack.columns[own], W[own], parameters.means[g])
     return distances
 
 
