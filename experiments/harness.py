@@ -40,7 +40,7 @@ def arguments(description: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run(name: str, function: Callable[[Task], dict[str, float]], tasks: Iterable[Task], options: Any) -> list[Task]:
+def run(name: str, function: Callable[[Task], Task], tasks: Iterable[Task], options: Any) -> list[Task]:
     """Return every task with its figures, computing those that are not on disk yet."""
     tasks = list(tasks)
     kept = RESULTS / ".runs" / f"{name}.jsonl"
@@ -114,11 +114,11 @@ def show(table: list[Task]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
 
 
-def _measured(function: Callable[[Task], dict[str, float]], task: Task) -> tuple[Task, dict[str, float]]:
+def _measured(function: Callable[[Task], Task], task: Task) -> tuple[Task, Task]:
     return task, function(task)
 
 
-def _read(kept: Path) -> dict[str, dict[str, float]]:
+def _read(kept: Path) -> dict[str, Task]:
     if not kept.exists():
         return {}
     done = {}

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 import warnings
+from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
 from figures import save
-from harness import Task, arguments, available, show, write  # before NumPy: it sets the number of threads
+from harness import Task, arguments, available, run, show, write  # before NumPy: it sets the number of threads
 
 # isort: split
 import numpy as np
@@ -31,22 +32,30 @@ SETS: dict[str, tuple[str, Callable[[], Any]]] = {
     "tripadvisor_lara": ("TripAdvisor, stand-in of full size from the LARA corpus", lambda: load_tripadvisor("lara")),
     "disneyland": ("Disneyland Paris, the paper's Kaggle reviews in part", load_disneyland),
 }
+JUDGED = "tripadvisor_lara"  # the set of full size
 TOPICS, GROUPS, SEED = 5, 25, 0
 DISTANCES = {"profile": HierarchicalGrouping(distance="profile"), "1-|R|": HierarchicalGrouping()}
 
 
-def load(name: str, options: Any) -> tuple[str, list[str], np.ndarray]:
+def load(name: str, full: bool) -> tuple[str, list[str], np.ndarray]:
     """Title, reviews and ratings; in a quick run 3000 of them at most."""
     title, bunch = SETS[name][0], SETS[name][1]()
     texts, ratings = bunch.data, bunch.target
-    if not options.full:
+    if not full:
         texts, ratings = texts[:3000], ratings[:3000]
     return f"{title}: {len(texts)} reviews", texts, ratings
 
 
+def counted(full: bool) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Counts of all terms, the terms, and the ratings of the reviews that are judged."""
+    _, texts, ratings = load(JUDGED, full)
+    vectorizer = default_vectorizer("english")
+    return vectorizer.fit_transform(texts), vectorizer.get_feature_names_out(), ratings
+
+
 def picture(name: str, options: Any) -> None:
     """Fit one data set, print its topics and keep the heat map."""
-    title, texts, ratings = load(name, options)
+    title, texts, ratings = load(name, options.full)
     model = TopicBiclustering(TOPICS, GROUPS, random_state=SEED).fit(texts, ratings)
     print(f"\n{title}\n{model.summary()}")
     for g, topic in enumerate(model.topics_):
@@ -66,60 +75,68 @@ def picture(name: str, options: Any) -> None:
 
 def timing(options: Any) -> None:
     """Texts to topics, ours and NMF's, in turns in one process."""
-    title, texts, ratings = load("tripadvisor_lara", options)
-
-    def nmf(n: int) -> Callable[[], object]:
-        def run() -> object:
-            weights = TfidfVectorizer(stop_words="english", max_features=1000).fit_transform(texts)
-            return MiniBatchNMF(n, random_state=SEED).fit(weights)
-
-        return run
-
-    runs = {
-        "blockmix, 5 topics, 25 term groups": lambda: TopicBiclustering(TOPICS, GROUPS, random_state=SEED).fit(
-            texts, ratings
-        ),
-        "TfidfVectorizer + MiniBatchNMF, 5 topics": nmf(TOPICS),
-        "TfidfVectorizer + MiniBatchNMF, 25 topics": nmf(GROUPS),
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(3 if options.full else 1):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    ours = np.median(seconds["blockmix, 5 topics, 25 term groups"])
+    tasks = [{"turn": turn, "full": options.full} for turn in range(3 if options.full else 1)]
+    alone = Namespace(**vars(options) | {"jobs": 1})
+    turns = run("topics_timing", turn, tasks, alone)
+    medians = {name: float(np.median([found[name] for found in turns])) for name in METHODS}
+    ours = medians[next(iter(METHODS))]
     table = [
-        {"method": name, "seconds": float(np.median(found)), "ours_is_times_as_long": float(ours / np.median(found))}
-        for name, found in seconds.items()
+        {"method": name, "seconds": seconds, "ours_is_times_as_long": ours / seconds}
+        for name, seconds in medians.items()
     ]
-    print(f"\nTime, median of the runs. {title}")
+    print(f"\nTime, median of the runs. {load(JUDGED, options.full)[0]}")
     show(table)
     write("topics_timing", table, options)
 
 
+def turn(task: Task) -> dict[str, float]:
+    """Seconds of each method."""
+    _, texts, ratings = load(JUDGED, task["full"])
+    seconds = {}
+    for name, method in METHODS.items():
+        start = time.perf_counter()
+        method(texts, ratings)
+        seconds[name] = time.perf_counter() - start
+    return seconds
+
+
+def nmf(n_topics: int, texts: list[str]) -> object:
+    weights = TfidfVectorizer(stop_words="english", max_features=1000).fit_transform(texts)
+    return MiniBatchNMF(n_topics, random_state=SEED).fit(weights)
+
+
+METHODS: dict[str, Callable[[list[str], np.ndarray], object]] = {
+    "blockmix, 5 topics, 25 term groups": TopicBiclustering(TOPICS, GROUPS, random_state=SEED).fit,
+    "TfidfVectorizer + MiniBatchNMF, 5 topics": lambda texts, ratings: nmf(TOPICS, texts),
+    "TfidfVectorizer + MiniBatchNMF, 25 topics": lambda texts, ratings: nmf(GROUPS, texts),
+}
+
+
 def coherence(options: Any) -> None:
     """Term groups from one half of the reviews, their NPMI in the other; NMF and LDA see the same terms."""
-    title, texts, ratings = load("tripadvisor_lara", options)
-    vectorizer = default_vectorizer("english")
-    counts = vectorizer.fit_transform(texts)
-    names = vectorizer.get_feature_names_out()
-    half = np.random.default_rng(SEED).permutation(len(texts)) < len(texts) // 2
-    table: list[Task] = []
-    for K in (25, 50, 100) if options.full else (25,):
-        for distance, grouping in DISTANCES.items():
-            model = TopicBiclustering(TOPICS, K, grouping=grouping, random_state=SEED)
-            model.fit(counts[half], ratings[half], term_names=names)
-            kept = np.isin(names, model.terms_)  # the same for both distances
-            sizes = np.bincount(model.term_labels_)
-            found = npmi_coherence(model.term_labels_, counts[~half][:, kept])
-            table.append(scored(K, f"term groups, {distance}", found, sizes[sizes > 1]))
-            if distance == "profile":
-                ours = sizes[sizes > 1]
-        table += peers(K, counts[half][:, kept], counts[~half][:, kept], ours)
-    print(f"\nCoherence: NPMI in reviews that were not fitted. {title}")
+    tasks = [{"K": K, "full": options.full} for K in ((25, 50, 100) if options.full else (25,))]
+    table = [line for found in run("topics_coherence", coherences, tasks, options) for line in found["lines"]]
+    print(f"\nCoherence: NPMI in reviews that were not fitted. {load(JUDGED, options.full)[0]}")
     show(table)
     write("topics_coherence", table, options)
+
+
+def coherences(task: Task) -> Task:
+    """Coherence of all methods at one number of groups."""
+    warnings.simplefilter("ignore", TopicWarning)
+    K, (counts, names, ratings) = task["K"], counted(task["full"])
+    half = np.random.default_rng(SEED).permutation(len(ratings)) < len(ratings) // 2
+    lines: list[Task] = []
+    for distance, grouping in DISTANCES.items():
+        model = TopicBiclustering(TOPICS, K, grouping=grouping, random_state=SEED)
+        model.fit(counts[half], ratings[half], term_names=names)
+        kept = np.isin(names, model.terms_)  # the same for both distances
+        sizes = np.bincount(model.term_labels_)
+        found = npmi_coherence(model.term_labels_, counts[~half][:, kept])
+        lines.append(scored(K, f"term groups, {distance}", found, sizes[sizes > 1]))
+        if distance == "profile":
+            ours = sizes[sizes > 1]
+    return {"lines": lines + peers(K, counts[half][:, kept], counts[~half][:, kept], ours)}
 
 
 def peers(K: int, terms: Any, held: Any, sizes: np.ndarray) -> list[Task]:
@@ -149,25 +166,28 @@ def scored(K: int, method: str, npmi: float, sizes: np.ndarray) -> Task:
 
 def stability(options: Any) -> None:
     """ARI between the term groups of two halves of the reviews; the permuted reviews have each term shuffled."""
-    title, texts, ratings = load("tripadvisor_lara", options)
-    vectorizer = default_vectorizer("english")
-    counts = vectorizer.fit_transform(texts)
-    names = vectorizer.get_feature_names_out()
-    whole = TopicBiclustering(TOPICS, GROUPS, random_state=SEED).fit(counts, ratings, term_names=names)
-    weights = RelativeTfidf().fit_transform(counts)[:, np.isin(names, whole.terms_)].toarray()
+    seeds = range(5 if options.full else 2)
+    tasks = [{"data": data, "seed": s, "full": options.full} for data in ("reviews", "permuted") for s in seeds]
+    runs = run("topics_stability", agreement, tasks, options)
     table = []
     for data in ("reviews", "permuted"):
-        found = []
-        for seed in range(5 if options.full else 2):
-            rng = np.random.default_rng(seed)
-            rows = weights[rng.permutation(len(weights))] if data == "reviews" else rng.permuted(weights, axis=0)
-            model = TopicBiclustering(TOPICS, GROUPS, weighting="none", random_state=SEED)
-            parts = [model.fit(part).term_labels_ for part in np.array_split(rows, 2)]
-            found.append(adjusted_rand(*parts))
+        found = [one["ari"] for one in runs if one["data"] == data]
         table.append({"data": data, "splits": len(found), "mean_ari": float(np.mean(found)), "least": min(found)})
-    print(f"\nStability: ARI of the term groups of two halves. {title}")
+    print(f"\nStability: ARI of the term groups of two halves. {load(JUDGED, options.full)[0]}")
     show(table)
     write("topics_stability", table, options)
+
+
+def agreement(task: Task) -> dict[str, float]:
+    """ARI of one split."""
+    warnings.simplefilter("ignore", TopicWarning)
+    counts, names, ratings = counted(task["full"])
+    whole = TopicBiclustering(TOPICS, GROUPS, random_state=SEED).fit(counts, ratings, term_names=names)
+    weights = RelativeTfidf().fit_transform(counts)[:, np.isin(names, whole.terms_)].toarray()
+    rng = np.random.default_rng(task["seed"])
+    rows = weights[rng.permutation(len(weights))] if task["data"] == "reviews" else rng.permuted(weights, axis=0)
+    model = TopicBiclustering(TOPICS, GROUPS, weighting="none", random_state=SEED)
+    return {"ari": adjusted_rand(*(model.fit(part).term_labels_ for part in np.array_split(rows, 2)))}
 
 
 def main() -> None:
@@ -176,7 +196,7 @@ def main() -> None:
     sets = available({name: bunch for name, (_, bunch) in SETS.items()})
     for name in sets:
         picture(name, options)
-    if "tripadvisor_lara" in sets:
+    if JUDGED in sets:
         timing(options)
         coherence(options)
         stability(options)

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, partitions, seeds
 
+from blockmix import ascent as ascent_module
 from blockmix.ascent import (
     Ascent,
     Model,
+    Waypoint,
     climb,
     first_parameters,
     lost_components,
@@ -273,6 +275,20 @@ def test_the_callback_hears_every_iteration_and_its_value() -> None:
     heard: list[tuple[int, float]] = []
     ascent = climb(rows, z, model(), 1e-4, 100, lambda iteration, value: heard.append((iteration, value)))
     assert heard == list(enumerate(ascent.trace))
+
+
+@pytest.mark.parametrize(("gain", "ends"), [(0.5, False), (1e-5, True)])
+def test_a_regroup_that_changes_nothing_ends_a_fit_only_where_nothing_moves(gain: float, ends: bool) -> None:
+    # Red if EM ends where it has settled: a quick rise before a slow one looks so, and the slow one may go far.
+    rows, z = two_clusters(apart=1.0)
+    tol, found = 1e-4, climb(rows, z, model(), 0.0, 200).parameters
+    statistics = sweep(rows, found)
+    value = ascent_module.objective(statistics, found, model(), rows)
+    last = value / rows.total_weight
+    here = Waypoint(found, tol, [last - gain * tol - 1.0, last - gain * tol], trace=[value])
+    onwards = ascent_module._onwards(here, statistics, None, rows, model(), tol)
+    assert onwards.parameters.layout is found.layout
+    assert onwards.converged is ends
 
 
 def test_an_interrupt_keeps_the_parameters_so_far() -> None:

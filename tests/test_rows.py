@@ -120,6 +120,12 @@ def test_a_column_constant_where_it_counts_has_scale_zero_exactly(dtype: type) -
     assert (scale[[0, 2]] > 0.5).all()
 
 
+def test_a_first_row_far_out_costs_no_digits() -> None:
+    X = np.random.default_rng(0).standard_normal((2000, 1)).astype(np.float32)
+    X[0] = 30.0  # deviations: seen from there float32 would lose three digits of a variance
+    assert_allclose(ArrayRows.standardized(X).scale, X.astype(float).std(axis=0), rtol=1e-6)
+
+
 def test_a_chunk_of_many_columns_has_at_least_64_rows() -> None:
     X = np.zeros((130, 10_000))
     rows = ArrayRows(X, X[:, 0], X[0], X[0] + 1)

@@ -213,8 +213,8 @@ def test_rs_names_of_rows_have_no_name(sign: str, first: str, encoding: str, tmp
 
 def test_names_do_nothing_to_a_terminal(tmp_path: Path) -> None:
     path = tmp_path / "escape.csv"
-    path.write_text('"\x1b[2Ja","größe"\n1,2\n4,5\n', encoding="utf-8")
-    assert read_table(path).names == ("\ufffd[2Ja", "größe")
+    path.write_text('"\x1b[2Ja","größe","c\u200cd","\u202ee"\n1,2,3,4\n4,5,6,8\n', encoding="utf-8")
+    assert read_table(path).names == ("\ufffd[2Ja", "größe", "c\u200cd", "\ufffde")
 
 
 def test_rs_table_of_many_genes(tmp_path: Path) -> None:
@@ -227,10 +227,20 @@ def test_rs_table_of_many_genes(tmp_path: Path) -> None:
     assert list(table.row_names) == ["s0", "s1", "s2"]
 
 
-def test_one_row_that_is_too_long_is_no_table_of_r(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a,b\ns,2,3\nt,5,6\nu,8\n",
+        "a,b\n1,2,3\n4,5,6\n",  # numbers that are not quoted are no names
+        "a,b,c\n1,2,3,\n4,5,6,\n",  # a separator at the end of rows
+        "a,b\ns,2,\nt,5,\n",
+        "a,b\ns,2,3\ns,5,6\n",  # names of rows differ
+    ],
+)
+def test_rows_that_are_too_long_are_no_table_of_r(content: str, tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
-    path.write_text("a,b\n1,2,3\n4,5,6\n7,8\n")
-    with pytest.raises(ValueError, match="has a row of 3 cells where there are 2 columns"):
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"has a row of \d cells where there are \d columns"):
         read_table(path)
 
 

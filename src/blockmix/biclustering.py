@@ -174,8 +174,8 @@ class GaussianBiclustering(RacedMixture):
 
     def _resumed(self, rows: Rows, model: Model) -> Parameters | None:
         if model.admits(self._parameters.layout):
-            own: Parameters = self._parameters.astype(rows.location.dtype)
-            return own.in_units(-rows.location / rows.scale, 1 / rows.scale)
+            own: Parameters = self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+            return own.astype(rows.location.dtype)
         return None
 
     def _first(self, rows: Rows, z: FloatArray) -> Parameters:

@@ -38,16 +38,12 @@ class Aitken:
     def settled(self, value: float) -> bool:
         """Take the next value; say whether the sequence has settled."""
         self.values = [*self.values[-2:], value]
-        return self.within(self.tol)
-
-    def within(self, tol: float) -> bool:
-        """Whether the values so far have settled by this tolerance."""
         if len(self.values) < 2:
             return False
         gain = self.values[-1] - self.values[-2]
         if len(self.values) == 2:
-            return abs(gain) < 1e-3 * tol
+            return abs(gain) < 1e-3 * self.tol
         before = self.values[-2] - self.values[-3]
         rate = gain / before if before != 0 else 0.0
         left = gain * rate / (1 - rate) if 0 < rate < 1 else gain
-        return abs(left) < tol
+        return abs(left) < self.tol

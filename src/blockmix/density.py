@@ -81,7 +81,7 @@ def explained(values: FloatArray, parameters: Parameters) -> tuple[FloatArray, l
     if layout.whole and len(level) * values.size <= _MANY:
         centered = _centered(values, parameters.means)
         distances = _white_squares(centered, parameters.whiteners[0]).sum(axis=1)
-        return level[:, None] - 0.5 * distances, _everything(centered)
+        return level[:, None] - 0.5 * distances.astype(values.dtype, copy=False), _everything(centered)
     if layout.whole or layout.shared or values.size <= _FEW:
         return level[:, None] - 0.5 * _distances(values, parameters), None
     first, rest = parameters.looks
@@ -136,14 +136,22 @@ def _take_away(joint: FloatArray, values: FloatArray, means: FloatArray, looks: 
         joint[look.component] -= 0.5 * _distance(values, look.columns, look.whiteners, means[look.component])
 
 
-def _completed(joint: FloatArray, values: FloatArray, parameters: Parameters) -> list[Part]:
-    """Complete the joint densities, in place, first of each row's likeliest component, then of those still in reach."""
+def _completed(joint: FloatArray, values: FloatArray, parameters: Parameters) -> list[Part] | None:
+    """Complete the joint densities, in place, first of each row's likeliest component, then of those still in reach.
+
+    Rows far from all components keep many of them in reach: then the parts are passed one by one, and not kept.
+    """
     likeliest, every = joint.argmax(axis=0), np.arange(joint.shape[1])
     parts = _parts("own", likeliest[np.newaxis] == np.arange(len(joint))[:, np.newaxis], values, parameters)
     for part in parts:
         _complete(joint, part, parameters)
     reached = joint > joint[likeliest, every] + joint.dtype.type(math.log(NEGLIGIBLE))
     reached[likeliest, every] = False
+    if 4 * np.count_nonzero(reached) > reached.size:
+        for g, rows in enumerate(map(np.flatnonzero, reached)):
+            out = scratch.array("other", (len(values), len(rows)), values.dtype)
+            _complete(joint, _part(g, rows, values, parameters.means[g], out), parameters)
+        return None
     other = _parts("other", reached, values, parameters)
     for part in other:
         _complete(joint, part, parameters)

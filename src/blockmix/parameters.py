@@ -131,7 +131,10 @@ class Parameters:
             own = [(stack.columns, W) for stack, W in pairs if stack.owner[0] == g]
             spread = self.weights @ (self._variances + (self.means - mean) ** 2)
             far = np.concatenate([np.einsum("bij,bij,bj->b", W, W, spread[at]) / at.shape[1] for at, W in own])
-            order, sizes = np.argsort(-far, kind="stable"), np.concatenate([np.full(*at.shape) for at, _ in own])
+            order, sizes = (
+                np.argsort(-far, kind="stable"),
+                np.concatenate([np.full(len(at), at.shape[1]) for at, _ in own]),
+            )
             soon = np.empty(len(far), dtype=bool)
             soon[order] = np.cumsum(sizes[order]) - sizes[order] < _FIRST * len(mean)
             for (at, W), these in zip(own, np.split(soon, np.cumsum([len(at) for at, _ in own])[:-1]), strict=True):

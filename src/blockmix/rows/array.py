@@ -79,20 +79,13 @@ class ArrayRows(Rows):
     def _chunk(self, place: slice) -> Chunk:
         if place.start in self._kept:
             return self._kept[place.start]
-        if self._is_plain:
-            values = np.array(self.X[place].T, order="C")
-        else:
-            values = np.subtract(self.X[place].T, self.location[:, None], order="C")
-            values /= self.scale[:, None]
+        values = np.subtract(self.X[place].T, self.location[:, None], order="C")
+        values /= self.scale[:, None]
         chunk = Chunk(values, self.weights[place], place)
         if self.X.size <= _KEPT_NUMBERS:
             values.flags.writeable = False
             self._kept[place.start] = chunk
         return chunk
-
-    @cached_property
-    def _is_plain(self) -> bool:
-        return not self.location.any() and bool((self.scale == 1).all())
 
     @cached_property
     def _kept(self) -> dict[int, Chunk]:

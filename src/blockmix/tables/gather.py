@@ -18,6 +18,7 @@ from blockmix.tables.text import Batches
 _GROWTH = 1.25  # of the matrix, whose new rows are touched at once
 # Names that pandas and R give to a first column of row names, and pandas to its index wherever it stands.
 _INDEX = {"", "Unnamed: 0", "rownames"}
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # also those that turn the direction of text
 _LEVEL = re.compile(r"__index_level_\d+__")
 
 
@@ -172,7 +173,7 @@ class _Columns:
 
 def _printable(name: str) -> str:
     """A name that does nothing to a terminal: a sign stands for each control character."""
-    return "".join(sign if sign.isprintable() or sign.isspace() else "\ufffd" for sign in name)
+    return _CONTROL.sub("\ufffd", name)
 
 
 def _cast(cells: Any) -> FloatArray:

@@ -63,15 +63,17 @@ def read_text(source: str, stream: IO[bytes], how: Reading, tell: Tell) -> Batch
         head = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")  # blank lines would be taken for the header
         if b"\0" in head:
             raise ValueError(f"{source} is no table of text: csv, tsv, parquet, feather, xlsx, npy and h5ad are read")
-    lines = _decoded(source, head, encoding).splitlines()[:_LINES]
+    *lines, last = _decoded(source, head, encoding).splitlines()[: _LINES + 1] or [""]
+    if len(head) < _HEAD and len(lines) < _LINES:
+        lines.append(last)  # the last line may be half a row elsewhere
+    lines = lines or [last]
     if not any(line.strip() for line in lines):
         raise ValueError(f"{source} is empty")
     separator = _separator(lines)
-    first, *body = _cells(lines if len(head) < _HEAD else lines[:-1], separator) or _cells(lines[:1], separator)
+    first = _cells(lines[:1], separator)[0]
     named = not all(_NUMBER.fullmatch(cell) for cell in first) if how.header is None else how.header
     names = tuple(cell.strip() for cell in first) if named else tuple(f"x{j}" for j in range(len(first)))
-    # R writes the names of the rows in a column that has no name, not even an empty one.
-    short = named and {len(row) for row in body if row} == {len(first) + 1}
+    short = named and _lacks_a_name(first, lines[1:], separator)
     rest = io.BufferedReader(_Tap(raw, head, lambda count: None), _BLOCK)
     names = ("", *names) if short else names
     header = {"skip_rows": 1} if short else {"skip_rows_after_names": int(named)}
@@ -140,6 +142,19 @@ def _separator(lines: list[str]) -> str:
 
     best = max(_SEPARATORS, key=agreement)
     return best if agreement(best) > 0 else ","
+
+
+def _lacks_a_name(first: list[str], lines: list[str], separator: str) -> bool:
+    """Whether, as in R's tables, the column with the names of the rows has no name, not even an empty one.
+
+    A separator at the end of the rows, or a title above them, makes the first line one cell short as well.
+    """
+    rows = [row for row in _cells(lines, separator) if row]
+    if len(first) < 2 or {len(row) for row in rows} != {len(first) + 1}:
+        return False
+    names = [row[0] for row in rows]
+    texts = lines[0].startswith('"') or not any(_NUMBER.fullmatch(name) for name in names)
+    return texts and len(set(names)) == len(names) and any(row[-1] for row in rows)
 
 
 def _dotted(lines: list[str]) -> bool:
