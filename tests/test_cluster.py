@@ -85,6 +85,13 @@ def test_memory_mapping_parquet_and_cluster_agree(client: Any, tmp_path: Path) -
             assert_same_fit(GaussianBiclustering(2, init=start, max_iter=9).fit(rows), expected, rtol=1e-9)
 
 
+def test_a_cluster_is_reached_by_its_address(client: Any) -> None:
+    X = table()
+    expected = GaussianBiclustering(**SETTINGS).fit(X)
+    with distributed.Client(client.scheduler.address, set_as_default=False) as other, other.as_current():
+        assert_same_fit(GaussianBiclustering(**SETTINGS).fit(as_array(X)), expected)
+
+
 def test_predictions_and_scores_of_a_collection_are_those_of_its_rows(client: Any, tmp_path: Path) -> None:
     X = table()
     weights = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
