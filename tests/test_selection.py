@@ -554,6 +554,11 @@ def test_a_table_can_be_pickled() -> None:
             ValueError,
             "Scripted takes no sample_weight: leave it out or choose another estimator",
         ),
+        (
+            {"checkpoint": "fit"},
+            ValueError,
+            r"checkpoint='fit' is a file of one fit: select makes several, leave it out$",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], error: type[Exception], sentence: str) -> None:

@@ -213,6 +213,10 @@ def _prototype(estimator: Mixture | None, params: dict[str, Any]) -> Mixture:
     if estimator is not None and not isinstance(estimator, Mixture):
         raise TypeError(f"estimator={estimator!r} must be a mixture such as GaussianBiclustering()")
     prototype: Mixture = clone(GaussianBiclustering() if estimator is None else estimator).set_params(**params)
+    if getattr(prototype, "checkpoint", None) is not None:
+        raise ValueError(
+            f"checkpoint={prototype.checkpoint!r} is a file of one fit: select makes several, leave it out"
+        )
     # The same number for all pairs, so that a row depends neither on the other rows nor on the order.
     if not isinstance(prototype.random_state, Integral):
         seed = int(check_random_state(prototype.random_state).randint(np.iinfo(np.int32).max))
