@@ -77,6 +77,8 @@ class ArrayRows(Rows):
             yield from in_order(pool, lambda place: function(self._chunk(place)), chunks, 2 * self.n_threads)
 
     def _chunk(self, place: slice) -> Chunk:
+        if self._is_plain:
+            return Chunk(np.array(self.X[place].T, order="C"), self.weights[place], place)
         if place.start in self._kept:
             return self._kept[place.start]
         values = np.subtract(self.X[place].T, self.location[:, None], order="C")
@@ -86,6 +88,11 @@ class ArrayRows(Rows):
             values.flags.writeable = False
             self._kept[place.start] = chunk
         return chunk
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether the rows are read in their own units; that is done once, so nothing is kept for another time."""
+        return not self.location.any() and bool((self.scale == 1).all())
 
     @cached_property
     def _kept(self) -> dict[int, Chunk]:
