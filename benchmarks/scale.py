@@ -6,7 +6,7 @@
 
 "disk" fits N × 20 float32 rows from a .npy file in a process of its own, whose peak memory the system tells, and times
 one sweep against reading the file through NumPy once (by megabytes, or whole with `np.load`) plus matrix products of
-the same flops: one large product, or products of the shape that a sweep has, 60 × 20 times 20 × 26214 and back. "dask"
+the same flops: one large product, or products of the shape that a sweep has, 60 × 20 times 20 × 52428 and back. "dask"
 times one sweep of 4 000 000 × 20 rows on two single-threaded processes against the same rows in memory on two threads.
 """
 
@@ -67,7 +67,7 @@ def read_once(path: Path) -> None:
 
 def one_product(n: int) -> None:
     """Matrix products with the flops of a sweep: whitening and scatter of p × p for each row and component."""
-    chunk = 2**19 // P
+    chunk = 2**20 // P
     A = np.ones((P * G, P), np.float32)
     B = np.ones((P, chunk), np.float32)
     out = np.empty((P * G, chunk), np.float32)

@@ -127,7 +127,7 @@ def test_a_first_row_far_out_costs_no_digits() -> None:
 
 
 def test_a_chunk_of_many_columns_has_at_least_64_rows() -> None:
-    X = np.zeros((130, 10_000))
+    X = np.zeros((130, 20_000))
     rows = ArrayRows(X, X[:, 0], X[0], X[0] + 1)
     assert [chunk.place for chunk in rows.map(lambda chunk: chunk)] == [slice(0, 64), slice(64, 128), slice(128, 130)]
 

@@ -22,7 +22,7 @@ from blockmix.parameters import Look, Parameters
 # are apart most pairs of a row and a component are below it.
 NEGLIGIBLE = 1e-30
 _FEW = 2**16  # numbers up to which one call for all rows and components is faster than to leave out some
-_MANY = 2**22  # numbers up to which x − μ of all components is held at once: 32 MB
+_MANY = 2**23  # numbers up to which x − μ of all components is held at once: 64 MB
 
 
 class _Scratch(threading.local):

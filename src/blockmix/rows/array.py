@@ -70,11 +70,12 @@ class ArrayRows(Rows):
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several chunks are worked on at a time."""
         chunks = places(self.n_rows, self.n_columns)
-        if self.n_threads == 1 or len(chunks) < 2 * self.n_threads:
+        n_threads = min(self.n_threads, len(chunks))
+        if n_threads == 1:
             yield from (function(self._chunk(place)) for place in chunks)
             return
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            yield from in_order(pool, lambda place: function(self._chunk(place)), chunks, 2 * self.n_threads)
+        with ThreadPoolExecutor(n_threads) as pool:
+            yield from in_order(pool, lambda place: function(self._chunk(place)), chunks, 2 * n_threads)
 
     def _chunk(self, place: slice) -> Chunk:
         if self._is_plain:

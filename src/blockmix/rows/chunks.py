@@ -22,7 +22,7 @@ from blockmix._types import FloatArray, IntArray
 # Numbers in one chunk. Fits of 50 000 × 200 (20 blocks, two threads) by chunks of 2¹⁸, 2¹⁹, 2²⁰, 2²¹ numbers take 0.86,
 # 0.75, 0.73, 0.68 s, of 200 000 × 50 (10 blocks) 1.04, 0.91, 0.96, 1.03 s: with shorter calls the threads wait for each
 # other, and longer ones leave the caches.
-_CHUNK_NUMBERS = 2**19
+_CHUNK_NUMBERS = 2**20
 _FAR = 16.0  # squared deviations from the mean that cost one digit of a variance
 
 
