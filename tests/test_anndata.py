@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from optional import package
 from scipy import sparse
 
 from blockmix import GaussianBiclustering
 from blockmix import anndata as bridge
 
-anndata = pytest.importorskip("anndata")
+anndata = package("anndata")
 
 
 def cells(matrix: Any = np.asarray) -> Any:

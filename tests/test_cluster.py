@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from optional import package
 from test_sources import NAMES, as_npy, as_parquet, assert_same_fit, table
 from threadpoolctl import threadpool_info
 
@@ -22,10 +23,10 @@ from blockmix.race import Progress
 from blockmix.rows import Parquet, opened
 from blockmix.rows.cluster import DaskRows
 
-dask = pytest.importorskip("dask")
-da = pytest.importorskip("dask.array")
-dd = pytest.importorskip("dask.dataframe")
-distributed = pytest.importorskip("distributed")
+dask = package("dask")
+da = package("dask.array")
+dd = package("dask.dataframe")
+distributed = package("distributed")
 
 SETTINGS: dict[str, Any] = {"n_components": 2, "random_state": 0, "tol": 1e-8, "max_iter": 100}
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from optional import package
 from sklearn.datasets import load_wine
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
@@ -17,7 +18,7 @@ from blockmix.grouping import HierarchicalGrouping, PenalizedGrouping
 from blockmix.report import write_report
 from blockmix.views import observed_correlation
 
-sync_api = pytest.importorskip("playwright.sync_api")
+sync_api = package("playwright.sync_api")
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path")

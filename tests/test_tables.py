@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from optional import package
 
 from blockmix.tables import Reading, Table, formats, read_table
 from blockmix.tables import text as text_module
@@ -82,7 +83,7 @@ def test_an_array_is_a_table_without_names(tmp_path: Path) -> None:
 
 
 def test_annotated_data_have_their_names_and_layers(tmp_path: Path) -> None:
-    anndata = pytest.importorskip("anndata")
+    anndata = package("anndata")
     from scipy import sparse
 
     adata = anndata.AnnData(
@@ -104,7 +105,7 @@ def test_annotated_data_have_their_names_and_layers(tmp_path: Path) -> None:
 
 
 def test_annotated_data_that_would_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    anndata = pytest.importorskip("anndata")
+    anndata = package("anndata")
     from scipy import sparse
 
     anndata.AnnData(sparse.csr_matrix(EXPECTED)).write_h5ad(tmp_path / "t.h5ad")
@@ -269,7 +270,7 @@ def test_a_bad_text_is_one_sentence(content: bytes, sentence: str, tmp_path: Pat
 @pytest.mark.parametrize("ending", ["parquet", "feather", "xlsx", "npy", "h5ad"])
 def test_a_file_that_is_not_what_its_name_says(ending: str, tmp_path: Path) -> None:
     if ending == "h5ad":
-        pytest.importorskip("anndata")
+        package("anndata")
     path = tmp_path / f"bad.{ending}"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match=f"is (not an array|no {ending} file, or it is damaged)"):
