@@ -28,8 +28,8 @@ from blockmix.datasets import simulated
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.greedy import principal_start, sweep
 from blockmix.metrics import matched_accuracy
-from blockmix.moments import correlation
-from blockmix.objective import ColumnMoves
+from blockmix.structure.moments import correlation
+from blockmix.structure.objective import ColumnMoves
 
 
 def whole_fit() -> None:

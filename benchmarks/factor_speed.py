@@ -29,7 +29,7 @@ from sklearn.metrics import adjusted_rand_score
 from turns import in_turns
 
 from blockmix import datasets
-from blockmix.factor import FactorBiclustering
+from blockmix.estimators.factor import FactorBiclustering
 
 TURNS = 9
 

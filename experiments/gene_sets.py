@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from blockmix import datasets
-from blockmix.modes import modes
+from blockmix.em.starts.modes import modes
 
 
 def alon_standardized() -> Bunch:

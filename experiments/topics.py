@@ -22,10 +22,10 @@ from sklearn.decomposition import NMF, LatentDirichletAllocation, MiniBatchNMF
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
 from blockmix.datasets import load_disneyland, load_tripadvisor
+from blockmix.estimators.topics.biclustering import TopicBiclustering, TopicWarning
+from blockmix.estimators.topics.terms import RelativeTfidf, default_vectorizer
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.metrics import adjusted_rand, npmi_coherence
-from blockmix.terms import RelativeTfidf, default_vectorizer
-from blockmix.topics import TopicBiclustering, TopicWarning
 
 SETS: dict[str, tuple[str, Callable[[], Any]]] = {
     "tripadvisor": ("TripAdvisor, the paper's Kaggle reviews in part", load_tripadvisor),

@@ -20,7 +20,7 @@ from blockmix.metrics import (
     matched_accuracy,
     stein_loss,
 )
-from blockmix.partition import Partition
+from blockmix.structure.partition import Partition
 
 Labels = list[int]
 PARTITION_SCORES = [exact_recovery, matched_accuracy, adjusted_rand]

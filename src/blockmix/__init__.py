@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import datasets, grouping, metrics, plotting, report
-    from blockmix.biclustering import GaussianBiclustering
-    from blockmix.covariance import BlockDiagonalCovariance
-    from blockmix.factor import FactorBiclustering
-    from blockmix.grouping.proposal import GroupingWarning
-    from blockmix.selection import SelectionTable, select
-    from blockmix.storage import load
-    from blockmix.topics import TopicBiclustering
-    from blockmix.trials import SelectionWarning
+    from blockmix.estimators.biclustering import GaussianBiclustering
+    from blockmix.estimators.covariance import BlockDiagonalCovariance
+    from blockmix.estimators.factor import FactorBiclustering
+    from blockmix.estimators.topics.biclustering import TopicBiclustering
+    from blockmix.grouping.protocols import GroupingWarning
+    from blockmix.persistence.model_file import load
+    from blockmix.selection.table import SelectionTable, select
+    from blockmix.selection.trials import SelectionWarning
 
 __version__ = "0.1.0"
 
@@ -39,15 +39,15 @@ __all__ = [
 
 # The module of each name that is not a module itself.
 _HOMES = {
-    "BlockDiagonalCovariance": "covariance",
-    "FactorBiclustering": "factor",
-    "GaussianBiclustering": "biclustering",
-    "GroupingWarning": "grouping.proposal",
-    "SelectionTable": "selection",
-    "SelectionWarning": "trials",
-    "TopicBiclustering": "topics",
-    "load": "storage",
-    "select": "selection",
+    "BlockDiagonalCovariance": "estimators.covariance",
+    "FactorBiclustering": "estimators.factor",
+    "GaussianBiclustering": "estimators.biclustering",
+    "GroupingWarning": "grouping.protocols",
+    "SelectionTable": "selection.table",
+    "SelectionWarning": "selection.trials",
+    "TopicBiclustering": "estimators.topics.biclustering",
+    "load": "persistence.model_file",
+    "select": "selection.table",
 }
 
 

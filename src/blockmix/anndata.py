@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 import blockmix
-from blockmix.biclustering import GaussianBiclustering
-from blockmix.extras import needed
+from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.structure.extras import needed
 
 if TYPE_CHECKING:
     from anndata import AnnData

@@ -17,8 +17,8 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
-from blockmix._types import FloatArray, IntArray
-from blockmix.partition import Partition
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray
 
 __all__ = [
     "adjusted_rand",

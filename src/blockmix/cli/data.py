@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from blockmix._types import FloatArray
 from blockmix.cli.bars import bar
 from blockmix.cli.options import ReadingOptions
 from blockmix.cli.speaking import note
-from blockmix.tables import Reading, Table, read_table
+from blockmix.cli.tables import Reading, Table, read_table
+from blockmix.structure.types import FloatArray
 
 _SHOWN = 8  # names in a note
 

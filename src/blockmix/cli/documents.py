@@ -15,8 +15,8 @@ from blockmix.cli.fitting import cluster_lines
 from blockmix.cli.folder import COLUMNS, HEATMAP, MODEL, ROWS, SUMMARY, TOPICS, as_json, results, write_csv, write_json
 from blockmix.cli.options import ReadingOptions
 from blockmix.cli.speaking import warnings_heard
-from blockmix.tables import Table
-from blockmix.topics import TopicBiclustering
+from blockmix.cli.tables import Table
+from blockmix.estimators.topics.biclustering import TopicBiclustering
 
 
 def fit_topics(

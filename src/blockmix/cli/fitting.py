@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 import blockmix
-from blockmix.biclustering import GaussianBiclustering
 from blockmix.cli.bars import bar
 from blockmix.cli.data import Data
 from blockmix.cli.folder import COLUMNS, MODEL, REPORT, ROWS, SELECTION, SUMMARY, as_json, write_csv, write_json
 from blockmix.cli.options import MixtureOptions, ReadingOptions
 from blockmix.cli.speaking import warnings_heard, worded
-from blockmix.columns import column_names
-from blockmix.covariance import BlockDiagonalCovariance
-from blockmix.race import FINALISTS, SHORT, Progress
-from blockmix.selection import SelectionTable, select
-from blockmix.starts import portfolio
+from blockmix.em.multistart import FINALISTS, SHORT, Progress
+from blockmix.em.starts.starts import portfolio
+from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.selection.table import SelectionTable, select
+from blockmix.structure.columns import column_names
 
 _LINES = 14  # of the description of one component
 

@@ -19,9 +19,9 @@ from blockmix.cli.fitting import cluster_lines
 from blockmix.cli.folder import ROWS, SUMMARY, as_json, results, write_csv, write_json
 from blockmix.cli.options import ReadingOptions, WritingOptions
 from blockmix.cli.speaking import note
-from blockmix.covariance import BlockDiagonalCovariance
-from blockmix.storage import load
-from blockmix.topics import TopicBiclustering
+from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.estimators.topics.biclustering import TopicBiclustering
+from blockmix.persistence.model_file import load
 
 
 def predict_rows(

@@ -19,10 +19,10 @@ from blockmix.cli.folder import REPORT, SUMMARY
 from blockmix.cli.options import ReadingOptions
 from blockmix.cli.predicting import read_for
 from blockmix.cli.speaking import note, warnings_heard
-from blockmix.selection import CRITERIA, SelectionTable
-from blockmix.storage import load
-from blockmix.topics import TopicBiclustering
-from blockmix.trials import SelectionRow, Study
+from blockmix.estimators.topics.biclustering import TopicBiclustering
+from blockmix.persistence.model_file import load
+from blockmix.selection.table import CRITERIA, SelectionTable
+from blockmix.selection.trials import SelectionRow, Study
 
 
 def write_page(

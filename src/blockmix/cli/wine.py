@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from blockmix.cli.tables import Table
+from blockmix.cli.tables.table import RowNumbers
 from blockmix.datasets import load_wine
-from blockmix.tables import Table
-from blockmix.tables.table import RowNumbers
 
 
 def wine_table() -> Table:

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
-from blockmix._types import FloatArray, IntArray
+from blockmix.datasets.files import Folder
 from blockmix.datasets.real import load_alon, load_golub
-from blockmix.datasets.sources import Folder
+from blockmix.structure.types import FloatArray, IntArray
 
 
 def log10_expression(X: ArrayLike) -> FloatArray:

@@ -13,8 +13,8 @@ import numpy as np
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import Bunch
 
-from blockmix.datasets import tables
-from blockmix.datasets.sources import Folder, Table, read
+from blockmix.datasets import catalogue
+from blockmix.datasets.files import Folder, Table, read
 
 # A Bunch, or the pair (data, target) with return_X_y.
 Loaded = Any
@@ -59,7 +59,7 @@ def load_wine(
     (178, 13)
     """
     if _choice("version", version, ("13", "27")) == "27":
-        return _numbers(tables.WINE, WINES, as_frame, return_X_y, data_home)
+        return _numbers(catalogue.WINE, WINES, as_frame, return_X_y, data_home)
     if as_frame:
         _pandas()
     bunch = sklearn_datasets.load_wine(as_frame=as_frame)
@@ -85,7 +85,7 @@ def load_olive(*, as_frame: bool = False, return_X_y: bool = False, data_home: F
     Bunch
         As of `load_wine`.
     """
-    return _numbers(tables.OLIVE, REGIONS, as_frame, return_X_y, data_home)
+    return _numbers(catalogue.OLIVE, REGIONS, as_frame, return_X_y, data_home)
 
 
 def load_ecoli(*, as_frame: bool = False, return_X_y: bool = False, data_home: Folder | None = None) -> Loaded:
@@ -107,7 +107,7 @@ def load_ecoli(*, as_frame: bool = False, return_X_y: bool = False, data_home: F
     Bunch
         As of `load_wine`.
     """
-    return _numbers(tables.ECOLI, SITES, as_frame, return_X_y, data_home)
+    return _numbers(catalogue.ECOLI, SITES, as_frame, return_X_y, data_home)
 
 
 def load_alon(*, as_frame: bool = False, return_X_y: bool = False, data_home: Folder | None = None) -> Loaded:
@@ -127,7 +127,7 @@ def load_alon(*, as_frame: bool = False, return_X_y: bool = False, data_home: Fo
     Bunch
         As of `load_wine`.
     """
-    return _numbers(tables.ALON, TISSUES, as_frame, return_X_y, data_home)
+    return _numbers(catalogue.ALON, TISSUES, as_frame, return_X_y, data_home)
 
 
 def load_golub(
@@ -155,7 +155,7 @@ def load_golub(
     Bunch
         As of `load_wine`.
     """
-    table = {"38": tables.GOLUB38, "72": tables.GOLUB72}[_choice("version", version, ("38", "72"))]
+    table = {"38": catalogue.GOLUB38, "72": catalogue.GOLUB72}[_choice("version", version, ("38", "72"))]
     return _numbers(table, LEUKEMIAS, as_frame, return_X_y, data_home)
 
 
@@ -187,8 +187,8 @@ def load_tripadvisor(
         file, by name) and, with `as_frame`, frame (all columns; data and target are then two of them).
     """
     if _choice("which", which, ("kaggle", "lara")) == "lara":
-        return _documents(tables.TRIPADVISOR_LARA, "review", as_frame, return_X_y, data_home)
-    return _documents(tables.TRIPADVISOR, "Review", as_frame, return_X_y, data_home)
+        return _documents(catalogue.TRIPADVISOR_LARA, "review", as_frame, return_X_y, data_home)
+    return _documents(catalogue.TRIPADVISOR, "Review", as_frame, return_X_y, data_home)
 
 
 def load_disneyland(
@@ -217,7 +217,7 @@ def load_disneyland(
         As of `load_tripadvisor`.
     """
     only = branch and {"Branch": f"Disneyland_{_choice('branch', branch, BRANCHES)}"}
-    return _documents(tables.DISNEYLAND, "Review_Text", as_frame, return_X_y, data_home, only or {})
+    return _documents(catalogue.DISNEYLAND, "Review_Text", as_frame, return_X_y, data_home, only or {})
 
 
 def _numbers(

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 
-from blockmix._types import FloatArray, IntArray
-from blockmix.partition import Partition
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray
 
 Seed = int | np.random.Generator | None
 

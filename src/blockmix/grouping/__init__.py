@@ -3,9 +3,9 @@
 from blockmix.grouping.auto import AutoRule
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.hierarchical import HierarchicalGrouping
-from blockmix.grouping.n_groups import BicRule, SilhouetteRule
 from blockmix.grouping.penalized import PenalizedGrouping
 from blockmix.grouping.relaxed import RelaxedGrouping
+from blockmix.grouping.rules import BicRule, SilhouetteRule
 
 __all__ = [
     "AutoRule",

@@ -11,12 +11,12 @@ import numpy as np
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator
 
-from blockmix._types import BoolArray, FloatArray, IntArray
 from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
-from blockmix.grouping.proposal import Grouping, Proposal
+from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.grouping.silhouette import silhouette
-from blockmix.moments import correlation
-from blockmix.partition import Partition
+from blockmix.structure.moments import correlation
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
 # The constants and what each is worth are in docs/adr; they were not fitted to any data set of this package.
 GATE = 0.02  # chance of reporting any group when all columns are independent

@@ -14,14 +14,14 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-from blockmix._types import BoolArray, FloatArray, IntArray
-from blockmix.blocks import whole_logdets
 from blockmix.grouping.hierarchical import HierarchicalGrouping
-from blockmix.grouping.n_groups import SMALL, BicRule, find_groups
-from blockmix.grouping.proposal import Grouping
-from blockmix.moments import correlation, definite_correlation
-from blockmix.objective import price
-from blockmix.partition import Partition
+from blockmix.grouping.protocols import Grouping
+from blockmix.grouping.rules import SMALL, BicRule, find_groups
+from blockmix.structure.blocks import whole_logdets
+from blockmix.structure.moments import correlation, definite_correlation
+from blockmix.structure.objective import price
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
 # Columns of all covariances together that are worth one call: with 3 covariances of 32 columns a regroup takes 1.1 ms
 # instead of 1.7, with 4 of them as long as one at a time. Linkage is quadratic in the columns, and large arrays cost

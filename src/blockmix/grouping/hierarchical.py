@@ -10,10 +10,10 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage as scipy_linkage
 from sklearn.base import BaseEstimator
 
-from blockmix._types import FloatArray, IntArray
-from blockmix.grouping.proposal import Proposal, check_n_groups
-from blockmix.moments import correlation
-from blockmix.partition import Partition
+from blockmix.grouping.protocols import Proposal, check_n_groups
+from blockmix.structure.moments import correlation
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray
 
 LINKAGES = ("average", "single", "complete")
 DISTANCES = ("correlation", "profile")

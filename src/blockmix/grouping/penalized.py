@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from blockmix._types import FloatArray
-from blockmix.grouping.proposal import Proposal, check_n_groups
-from blockmix.moments import definite_correlation
-from blockmix.objective import TOLERANCE, ColumnMoves, price
-from blockmix.partition import Partition
+from blockmix.grouping.protocols import Proposal, check_n_groups
+from blockmix.structure.moments import definite_correlation
+from blockmix.structure.objective import TOLERANCE, ColumnMoves, price
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray
 
 
 class PenalizedGrouping(BaseEstimator):

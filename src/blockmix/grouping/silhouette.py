@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blockmix._types import FloatArray, IntArray
-from blockmix.partition import Partition
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray
 
 _CHUNK = 512
 

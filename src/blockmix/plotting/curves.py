@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from blockmix._types import FloatArray
 from blockmix.grouping.hierarchical import cut, spans
-from blockmix.partition import Partition
 from blockmix.plotting.axes import ALONE, GROUP_COLORS, axes_or_new, group_color, name_columns, whole_numbers
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

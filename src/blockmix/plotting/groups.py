@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blockmix._types import IntArray
 from blockmix.plotting.axes import MOST_NAMES, axes_or_new, group_color, name_columns
-from blockmix.views import aligned_labels
+from blockmix.plotting.views import aligned_labels
+from blockmix.structure.types import IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

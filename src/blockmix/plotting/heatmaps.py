@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockmix._types import FloatArray, IntArray
-from blockmix.partition import Partition
 from blockmix.plotting.axes import MOST_PIXELS, SIGNED, axes_or_new, borders, name_columns, sharp
-from blockmix.views import averaged, bins, row_bins, row_order, standardized
+from blockmix.plotting.views import averaged, bins, row_bins, row_order, standardized
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

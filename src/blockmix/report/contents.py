@@ -13,14 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from blockmix._types import IntArray
-from blockmix.columns import column_names
 from blockmix.metrics import adjusted_rand, matched_accuracy
-from blockmix.report.pixels import encoded, two_triangles
-from blockmix.report.subject import Subject
-from blockmix.selection import CRITERIA, SelectionTable
-from blockmix.storage import installed_version
-from blockmix.views import (
+from blockmix.persistence.model_file import installed_version
+from blockmix.plotting.views import (
     ComponentView,
     aligned_labels,
     averaged,
@@ -30,6 +25,11 @@ from blockmix.views import (
     row_order,
     standardized,
 )
+from blockmix.report.pixels import encoded, two_triangles
+from blockmix.report.subject import Subject
+from blockmix.selection.table import CRITERIA, SelectionTable
+from blockmix.structure.columns import column_names
+from blockmix.structure.types import IntArray
 
 _MOST_PIXELS = 3_200_000  # of all correlation pictures together: 4.3 MB as base64
 _MOST_SIDE = 800  # of one of them: a map is seldom wider on a screen

@@ -9,7 +9,7 @@ from base64 import b64encode
 
 import numpy as np
 
-from blockmix._types import FloatArray
+from blockmix.structure.types import FloatArray
 
 LEVELS = 127  # bytes 0 … 254 stand for −limit … limit, and 127 for zero exactly
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from blockmix._types import FloatArray, IntArray
-from blockmix.covariance import BlockDiagonalCovariance
-from blockmix.mixture import Mixture
-from blockmix.selection import SelectionTable
+from blockmix.estimators.base import Mixture
+from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.selection.table import SelectionTable
+from blockmix.structure.types import FloatArray, IntArray
 
 # How missing values of Python, NumPy and pandas are written: pandas' own cannot be compared with anything.
 _MISSING = dict.fromkeys(("None", "nan", "NaT", "<NA>"), "")

@@ -18,10 +18,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.files import replacing
+from blockmix.persistence.atomic import replacing
 from blockmix.report.contents import contents
 from blockmix.report.subject import Classes, Subject, check_subject, row_names_of
-from blockmix.selection import SelectionTable
+from blockmix.selection.table import SelectionTable
 
 _SCRIPTS = (
     "core.js",

@@ -8,8 +8,8 @@ computed from them.
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows, Summable
+from blockmix.rows.opening import in_memory, is_elsewhere, opened
 from blockmix.rows.parquet import Parquet
-from blockmix.rows.sources import in_memory, is_elsewhere, opened
 
 __all__ = [
     "ArrayRows",

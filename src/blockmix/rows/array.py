@@ -11,8 +11,8 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from blockmix._types import FloatArray
 from blockmix.rows.chunks import Chunk, Rows, in_order, places
+from blockmix.structure.types import FloatArray
 
 # Data of up to so many numbers (256 MB) are standardized and turned once, not in every sweep: that was a quarter of a
 # sweep of the factor mixture at N = 62, p = 2000, and a sixth of one of EM at 50 000 × 200.

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from blockmix._types import FloatArray, IntArray
+from blockmix.structure.types import FloatArray, IntArray
 
 # Numbers in one chunk. Fits of 50 000 × 200 (20 blocks, two threads) by chunks of 2¹⁸, 2¹⁹, 2²⁰, 2²¹ numbers take 0.86,
 # 0.75, 0.73, 0.68 s, of 200 000 × 50 (10 blocks) 1.04, 0.91, 0.96, 1.03 s: with shorter calls the threads wait for each

@@ -14,9 +14,9 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from blockmix._types import FloatArray
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.chunks import Buffer, Chunk, Rows, S, Spread, chosen_rows, in_order, places, total
+from blockmix.structure.types import FloatArray
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""The paper's mixture: block-diagonal covariances with learned blocks."""

@@ -1,0 +1,1 @@
+"""The factor mixture: UCUU and its family."""

@@ -1,0 +1,1 @@
+"""Where EM begins: k-means and the others, annealing, modes."""

@@ -1,0 +1,190 @@
+"""Mixture: what every fitted mixture of row clusters and column groups offers (paper, section 3).
+
+A subclass brings the log-densities of its components, its column labels and its parameter count; row labels,
+probabilities, scores, information criteria, samples and biclusters follow here.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from blockmix.estimators.validation import rows_to_score
+from blockmix.persistence.atomic import write_vectors
+from blockmix.persistence.model_file import Storable
+from blockmix.plotting.methods import MixtureFigures
+from blockmix.rows import Chunk, one_blas_thread
+from blockmix.structure.columns import column_names, describe
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray, RandomState
+
+Scorer = Callable[[FloatArray], FloatArray]
+T = TypeVar("T")
+
+
+class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator):
+    """A fitted mixture with column groups in each component.
+
+    A bicluster is a pair (component, group): the rows of the component and the columns of the group.
+    """
+
+    n_components: int
+    random_state: RandomState
+    weights_: FloatArray
+    means_: FloatArray
+    row_labels_: IntArray
+    column_labels_: IntArray
+    n_features_in_: int
+    n_parameters_: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @abstractmethod
+    def _scorer(self) -> Scorer:
+        """A function of values x (p, m) that returns log π_g f_g(x), shape (G, m); it holds nothing of the rows."""
+
+    @abstractmethod
+    def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
+        """Draw n rows from component g, shape (n, p)."""
+
+    def predict(self, X: Any, out: str | os.PathLike[str] | None = None) -> IntArray:
+        """Most probable component of each row.
+
+        With `out`, the name of a `.npy` file, labels are written there as rows are read, never all in memory; the file
+        replaces one that is there when it is complete, and is returned as a mapping.
+        """
+        parts = self._each(X, most_probable)
+        if out is None:
+            return np.concatenate(list(parts), dtype=np.intp)
+        write_vectors(out, parts, label_type(len(self.weights_)))
+        mapped: IntArray = np.load(out, mmap_mode="r")
+        return mapped
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of each component for each row, shape (N, G); one below 10⁻³⁰ may be given too large."""
+        return np.concatenate(list(self._each(X, lambda joint: np.exp(joint - logsumexp(joint, axis=0)).T)))
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Log-density of each row, shape (N,)."""
+        return np.concatenate(list(self._each(X, lambda joint: logsumexp(joint, axis=0))))
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Mean log-density of the rows."""
+        weight, likelihood, _ = self._sums(X)
+        return float(likelihood / weight)
+
+    def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Bayesian information criterion, −2 log L + parameters · log N; smaller is better."""
+        return self._criteria(X, sample_weight)["bic"]
+
+    def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Akaike's information criterion, −2 log L + 2 · parameters; smaller is better."""
+        return self._criteria(X, sample_weight)["aic"]
+
+    def icl(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Integrated completed likelihood: BIC − 2 Σ log of each row's largest probability; smaller is better."""
+        return self._criteria(X, sample_weight)["icl"]
+
+    def _criteria(self, X: Any, sample_weight: ArrayLike | None) -> dict[str, float]:
+        """Log-likelihood and all criteria from one look at the rows; a weight of 2 counts a row twice."""
+        weight, likelihood, certainty = self._sums(X, sample_weight).tolist()
+        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight))
+        aic = -2 * likelihood + 2 * self.n_parameters_
+        return {"log_likelihood": likelihood, "bic": bic, "icl": bic - 2 * certainty, "aic": aic}
+
+    def _sums(self, X: Any, sample_weight: ArrayLike | None = None) -> FloatArray:
+        """Weight, log-likelihood and Σ log of the largest probabilities of all rows."""
+        check_is_fitted(self)
+        scorer = self._scorer()
+
+        def of(chunk: Chunk) -> FloatArray:
+            joint, weights = scorer(chunk.values), chunk.weights.astype(float)
+            density = logsumexp(joint, axis=0)
+            return np.array([weights.sum(), weights @ density, weights @ (joint.max(axis=0) - density)])
+
+        with one_blas_thread():
+            return rows_to_score(self, X, sample_weight).map_sum(of)
+
+    def _each(self, X: Any, function: Callable[[FloatArray], T]) -> Iterator[T]:
+        """A function of log π_g f_g (G, m), chunk by chunk."""
+        check_is_fitted(self)
+        rows, scorer = rows_to_score(self, X), self._scorer()
+        with one_blas_thread():
+            yield from rows.map(lambda chunk: function(scorer(chunk.values)))
+
+    def sample(self, n_samples: int = 1) -> tuple[FloatArray, IntArray]:
+        """Draw rows and the components they come from."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples} must be at least 1")
+        rng = check_random_state(self.random_state)
+        weights = np.asarray(self.weights_, dtype=float)
+        counts = rng.multinomial(n_samples, weights / weights.sum())  # float32 weights may exceed one together
+        X = np.concatenate([self._sample_component(g, count, rng) for g, count in enumerate(counts)])
+        return X, np.repeat(np.arange(len(counts)), counts)
+
+    def fit_predict(self, X: Any, y: object = None, **parameters: Any) -> IntArray:
+        """Fit and return the component of each row."""
+        labels: IntArray = self.fit(X, y, **parameters).row_labels_
+        return labels
+
+    @property
+    def labels_(self) -> IntArray:
+        """The component of each row: scikit-learn's name for `row_labels_`."""
+        check_is_fitted(self)
+        return self.row_labels_
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return [(g, k) for g, labels in enumerate(self.column_labels_) for k in range(labels.max() + 1)]
+
+    @property
+    def rows_(self) -> FloatArray:
+        """Rows of each bicluster, a boolean array of shape (biclusters, N)."""
+        check_is_fitted(self)
+        return np.array([self.row_labels_ == g for g, _ in self._pairs])
+
+    @property
+    def columns_(self) -> FloatArray:
+        """Columns of each bicluster, a boolean array of shape (biclusters, p)."""
+        check_is_fitted(self)
+        return np.array([self.column_labels_[g] == k for g, k in self._pairs])
+
+    def describe(self) -> str:
+        """Text that lists components, their sizes and their column groups by name."""
+        check_is_fitted(self)
+        names = column_names(self)
+        counts = np.bincount(self.row_labels_, minlength=len(self.weights_))
+        return "\n".join(
+            f"component {g}: {count} rows, weight {self.weights_[g]:.3f}; {describe(Partition(labels), names)}"
+            for g, (count, labels) in enumerate(zip(counts, self.column_labels_, strict=True))
+        )
+
+    def _rows(self, X: ArrayLike) -> FloatArray:
+        """The rows as one array, checked."""
+        check_is_fitted(self)
+        rows: FloatArray = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return rows.astype(self.means_.dtype, copy=False)
+
+
+def label_type(n_components: int) -> np.dtype[Any]:
+    """The smallest signed type that numbers so many components: one byte per row up to 128 of them."""
+    return np.min_scalar_type(-n_components)
+
+
+def most_probable(joint: FloatArray) -> IntArray:
+    """Numbers of the largest of log π_g f_g (G, m), shape (m,), of the smallest type."""
+    labels: IntArray = joint.argmax(axis=0).astype(label_type(len(joint)))
+    return labels

@@ -1,0 +1,287 @@
+"""GaussianBiclustering: a Gaussian mixture with learned block-diagonal covariances (paper, section 3).
+
+Rows come in; row clusters come out of the responsibilities and column groups out of the blocks of each component's
+covariance.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from blockmix.em.block.e_step import log_joint
+from blockmix.em.block.parameters import Parameters, Prior
+from blockmix.em.loop import (
+    Ascent,
+    Callback,
+    Model,
+    Waypoint,
+    climb,
+    first_parameters,
+    lost_components,
+    thin_components,
+)
+from blockmix.em.starts.modes import Mode, modes
+from blockmix.estimators.base import Scorer
+from blockmix.estimators.em_mixture import RacedMixture
+from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
+from blockmix.grouping.rules import BicRule, as_grouping, as_rule
+from blockmix.rows import Rows
+from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.types import FloatArray, IntArray, RandomState
+
+
+class GaussianBiclustering(RacedMixture):
+    """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number G of row clusters.
+    n_column_groups : int, sequence of G ints, {"auto", "bic", "silhouette"} or rule, default="auto"
+        Number of column groups: for all components, for each, or how to choose it within each component.
+        ``"auto"`` is ``"bic"`` here: the smallest BIC within the component.
+    grouping : {"hierarchical", "greedy", "relaxed", "penalized"} or object, default="hierarchical"
+        How the column groups are found.
+    shared_covariance : bool, default=False
+        One covariance, and one partition of the columns, for all components.
+    ridge : float, default=1e-6
+        Keeps covariances invertible; relative to the overall variance of each column.
+    shrinkage : float in [0, 1) or None
+        Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
+        times the rows of an average component. Use it where a component has fewer rows than a block has columns.
+    tol : float, default=1e-4
+        EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
+    max_iter : int, default=200
+        Most EM iterations of one start.
+    n_init : int, default=1
+        Number of starts, with different seeds; the best is kept.
+    init : str or array, default="kmeans"
+        ``"kmeans"``, ``"kmeans++"``, ``"random"``, ``"whitened"``, ``"hierarchical"``, ``"annealed"``;
+        ``"portfolio"`` runs all kinds for a few iterations and goes on with the best; an array holds labels (N,) or
+        responsibilities (N, G).
+    warm_start : bool, default=False
+        Start the next fit from the parameters of the last one.
+    n_jobs : int or None
+        Starts that are run at the same time. A single start uses all cores by itself on data that are large enough.
+    random_state : int, RandomState or None
+        Seed of the starts and of `sample`.
+    verbose : int, default=0
+        1 prints a line per start, 2 a line per iteration.
+    checkpoint : path or None
+        A file that is written after each iteration. The same fit goes on from there if its process was killed, or if it
+        was interrupted, and ends as it would have ended; then the file is removed. Other settings or other data are
+        refused.
+
+    Attributes
+    ----------
+    weights_ : array of shape (G,)
+    means_ : array of shape (G, p)
+    blocks_ : tuple of G BlockCovariance
+        Covariances in factored form; the same object G times with a shared covariance.
+    covariances_ : array of shape (G, p, p)
+        Made on demand.
+    row_labels_ : array of shape (N,)
+        Component of each row.
+    column_labels_ : array of shape (G, p)
+        Group of each column in each component, numbered by first appearance.
+    n_column_groups_ : array of shape (G,)
+    rows_, columns_, biclusters_ : boolean arrays
+        The biclusters (component, group) as scikit-learn's biclustering has them.
+    log_likelihood_ : float
+        Log-likelihood of the rows.
+    log_likelihood_trace_ : array
+        The objective at each iteration, which never falls: log-likelihood plus the penalties of `ridge` and
+        `shrinkage`, less BIC's price of the covariance parameters where the number of column groups is chosen.
+    n_iter_, converged_, outcome_ : int, bool, str
+        Iterations of the winning start, whether it settled, and how it ended: "converged", "iteration limit",
+        "degenerate" or "interrupted".
+    warnings_ : list of str
+        What the fit warned of.
+    starts_ : list of tuples (name, objective, iterations)
+        Every start, the winner first.
+    critical_ratio_ : float
+        Only after annealed starts: λ1/λ2 of the block-whitened rows. Near 1 the seed decides which clusters are found;
+        a large value says that seeds will agree, not that they are right. `modes` shows the alternatives.
+    n_parameters_ : int
+        G − 1 + Gp + Σ c(c+1)/2 over the distinct blocks.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4)) + np.repeat(rng.standard_normal((200, 2)), 2, axis=1)
+    >>> X[:100] += 6
+    >>> model = GaussianBiclustering(2, random_state=0).fit(X)
+    >>> model.column_labels_
+    array([[0, 0, 1, 1],
+           [0, 0, 1, 1]])
+    """
+
+    _parameters: Parameters
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        n_column_groups: int | Sequence[int] | str | Rule = "auto",
+        *,
+        grouping: str | Grouping = "hierarchical",
+        shared_covariance: bool = False,
+        ridge: float = 1e-6,
+        shrinkage: float | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        n_init: int = 1,
+        init: str | ArrayLike = "kmeans",
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_column_groups = n_column_groups
+        self.grouping = grouping
+        self.shared_covariance = shared_covariance
+        self.ridge = ridge
+        self.shrinkage = shrinkage
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init = init
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+
+    def modes(self, X: ArrayLike, n_modes: int = 5) -> list[Mode]:
+        """Distinct row clusterings of data with more columns than rows, each with two scores and its columns.
+
+        There the likelihood prefers wrong clusterings to right ones, so one answer would be a guess. A mode's `labels`
+        can be given as `init`. Needs no fit.
+        """
+        rows = check_array(X, dtype=np.float64, ensure_min_samples=max(2, self.n_components), estimator=self)
+        return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
+
+    def _climb(
+        self,
+        rows: Rows,
+        begin: FloatArray | Parameters | Waypoint,
+        model: Model,
+        max_iter: int,
+        hear: Callback | None,
+        keep: Callable[[Waypoint], object] | None = None,
+    ) -> Ascent:
+        return climb(rows, begin, model, self.tol, max_iter, hear, keep)
+
+    def _resumed(self, rows: Rows, model: Model) -> Parameters | None:
+        if model.admits(self._parameters.layout):
+            own: Parameters = self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+            return own.astype(rows.location.dtype)
+        return None
+
+    def _first(self, rows: Rows, z: FloatArray) -> Parameters:
+        return first_parameters(rows, z, self._model(rows))
+
+    def _adopt(self, parameters: Parameters, rows: Rows) -> None:
+        self._parameters = parameters.in_units(rows.location, rows.scale)
+        self.weights_, self.means_ = self._parameters.weights, self._parameters.means
+
+    def _degenerate(self, parameters: Parameters, rows: Rows, model: Model) -> list[str]:
+        """What is wrong with components that have no rows, or too few for their blocks."""
+        lost = lost_components(parameters, rows).tolist()
+        thin = [] if model.prior.shrinkage > 0 else [g for g in thin_components(parameters, rows) if g not in lost]
+        messages = [f"component {g} has lost all rows: fewer components or another start may fit better" for g in lost]
+        for g in thin[:1]:
+            count, largest = parameters.weights[g] * rows.total_weight, parameters.layout.partitions[g].sizes.max()
+            messages.append(
+                f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on "
+                "the ridge: give shrinkage=0.1, more column groups or fewer components"
+            )
+        return messages
+
+    def _model(self, rows: Rows) -> Model:
+        share = rows.total_weight / self.n_components
+        a = self.shrinkage or 0.0
+        n_groups, priced = self._n_groups(rows.n_columns)
+        return Model(
+            n_groups,
+            as_grouping(self.grouping, self.random_state),
+            self.shared_covariance,
+            Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
+            priced,
+        )
+
+    def _n_groups(self, p: int) -> tuple[tuple[object, ...], bool]:
+        """The number of groups, or its rule, per component, and whether a rule is among them."""
+        given = self.n_column_groups
+        if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str):
+            if len(given) != self.n_components:
+                raise ValueError(
+                    f"n_column_groups={list(given)!r} has {len(given)} numbers for n_components={self.n_components}: "
+                    "give one number per component, or a rule such as SilhouetteRule(candidates=...) to choose"
+                )
+            if self.shared_covariance and len(set(given)) > 1:
+                raise ValueError(
+                    f"n_column_groups={list(given)!r} differ, but shared_covariance=True has one partition"
+                )
+            return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
+        if isinstance(given, Integral):
+            return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
+        rule = BicRule() if isinstance(given, str) and given == "auto" else as_rule(given, "n_column_groups")
+        return (rule,) * self.n_components, True
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_number("ridge")
+        if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
+            raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
+
+    def _scorer(self) -> Scorer:
+        return partial(_score, parameters=self._parameters)
+
+    def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
+        return np.asarray(self.means_[g] + self.blocks_[g].sample(n, rng))
+
+    @property
+    def blocks_(self) -> tuple[BlockCovariance, ...]:
+        """Covariance of each component in factored form."""
+        check_is_fitted(self)
+        return self._parameters.covariances
+
+    @property
+    def covariances_(self) -> FloatArray:
+        """Covariance of each component, shape (G, p, p)."""
+        return np.stack([block.dense() for block in self.blocks_])
+
+    @property
+    def column_labels_(self) -> IntArray:  # type: ignore[override]
+        """Group of each column in each component, shape (G, p)."""
+        check_is_fitted(self)
+        return np.stack([partition.labels for partition in self._parameters.layout.partitions])
+
+    @property
+    def n_column_groups_(self) -> IntArray:
+        """Number of column groups of each component, shape (G,)."""
+        check_is_fitted(self)
+        return np.array([partition.n_groups for partition in self._parameters.layout.partitions])
+
+    @property
+    def n_parameters_(self) -> int:  # type: ignore[override]
+        """Free parameters: G − 1 weights, Gp means and the entries of the distinct blocks."""
+        check_is_fitted(self)
+        G, p = len(self.weights_), self.n_features_in_
+        return G - 1 + G * p + self._parameters.layout.n_parameters
+
+
+def _score(values: FloatArray, parameters: Parameters) -> FloatArray:
+    """Logarithm of π_g f_g of columns x (p, m), shape (G, m)."""
+    joint: FloatArray = log_joint(values, parameters)
+    return joint - joint.dtype.type(0.5 * len(values) * np.log(2 * np.pi))

@@ -1,0 +1,302 @@
+"""FactorBiclustering: the mixture with one common factor per column group, UCUU and its family (Tu & Subedi).
+
+Rows come in; row clusters come out of the responsibilities and column groups out of the binary loadings B_g of
+Σ_g = B_g T_g B_gᵀ + D_g. The paper compares its own model with this one; docs/factor.md says what the letters mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from blockmix.em.factor.regroup import climb, first_groups, first_parameters, thin_components
+from blockmix.em.factor.signs import negative_groups
+from blockmix.em.factor.sweep import FactorModel, FactorParameters, log_joint, sums
+from blockmix.em.loop import Ascent, Callback
+from blockmix.estimators.base import Scorer
+from blockmix.estimators.em_mixture import RacedMixture
+from blockmix.grouping.protocols import GroupingWarning, check_n_groups
+from blockmix.rows import Rows
+from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.columns import column_names
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray, RandomState
+
+_LETTERS = ("UC", "UCI", "UC", "UC")
+
+
+class FactorBiclustering(RacedMixture):
+    """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = B_g T_g B_gᵀ + D_g, binary B_g learned.
+
+    A row of component g is x = μ_g + B_g u + e: every column of group k has the same factor u_k ~ N(0, t_gk) and a
+    noise of its own, e_j ~ N(0, d_gj). So covariances are equal and never negative within a group, 0 between groups.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number G of row clusters.
+    n_column_groups : int, default=2
+        Number q of column groups, the same in every component.
+    model : str, default="UCUU"
+        Four letters: is B_g (which columns form a group), T_g (variances of the factors), D_g (variances of the noise)
+        common to all components (C) or not (U), and is the noise of all columns equal (C) or not (U). I in second place
+        fixes T_g = I (Martella, Alfò & Vichi 2008).
+    standardize : bool, default=True
+        Fit columns divided by their overall deviation. The model depends on units: it is the scaled columns that have
+        equal covariances. False fits columns as they are.
+    min_noise : float, default=1e-6
+        Least noise variance, relative to the overall variance of the column.
+    count_partition : bool, default=False
+        Count the group of each column as a parameter in `n_parameters_`, bic, aic and icl, as Tu & Subedi's program
+        does.
+    tol : float, default=1e-4
+        EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
+    max_iter : int, default=200
+        Most EM iterations of one start.
+    n_init : int, default=1
+        Number of starts, with different seeds; the best is kept.
+    init : str or array, default="kmeans"
+        As in `GaussianBiclustering`: a kind of start, ``"portfolio"``, labels (N,) or responsibilities (N, G).
+    warm_start : bool, default=False
+        Start the next fit from the parameters of the last one.
+    n_jobs : int or None
+        Starts that are run at the same time.
+    random_state : int, RandomState or None
+        Seed of the starts and of `sample`.
+    verbose : int, default=0
+        1 prints a line per start, 2 a line per iteration.
+
+    Attributes
+    ----------
+    weights_ : array of shape (G,)
+    means_ : array of shape (G, p)
+    scale_ : array of shape (p,)
+        What the columns were divided by; ones without `standardize`.
+    factor_variances_ : array of shape (G, q)
+        The t_gk, for the scaled columns. With a common T the rows hold the same numbers, each in the order of the
+        component's own groups.
+    noise_variances_ : array of shape (G, p)
+        The d_gj, for the scaled columns.
+    covariances_ : array of shape (G, p, p)
+        diag(scale_) (B_g T_g B_gᵀ + D_g) diag(scale_), in the units of X; made on demand.
+    blocks_ : tuple of G BlockCovariance
+        The same in factored form; made on demand.
+    row_labels_ : array of shape (N,)
+        Component of each row.
+    column_labels_ : array of shape (G, p)
+        Group of each column in each component, numbered by first appearance.
+    n_column_groups_ : array of shape (G,)
+    rows_, columns_, biclusters_ : boolean arrays
+        The biclusters (component, group) as scikit-learn's biclustering has them.
+    log_likelihood_ : float
+        Log-likelihood of the rows.
+    log_likelihood_trace_ : array
+        Log-likelihood at each iteration; it never falls.
+    n_iter_, converged_, outcome_, warnings_, starts_
+        As in `GaussianBiclustering`.
+    n_parameters_ : int
+        G − 1 + Gp + (entries of T) + (entries of D), and those of B with `count_partition`.
+
+    Warns
+    -----
+    GroupingWarning
+        Where columns belong together by negative correlations, which this model cannot express: `GaussianBiclustering`
+        can.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4)) + np.repeat(rng.standard_normal((200, 2)), 2, axis=1)
+    >>> X[:100] += 6
+    >>> FactorBiclustering(2, 2, model="UUUU", random_state=0).fit(X).column_labels_
+    array([[0, 0, 1, 1],
+           [0, 0, 1, 1]])
+    """
+
+    _parameters: FactorParameters
+    _fitted: tuple[str, int]
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        n_column_groups: int = 2,
+        *,
+        model: str = "UCUU",
+        standardize: bool = True,
+        min_noise: float = 1e-6,
+        count_partition: bool = False,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        n_init: int = 1,
+        init: str | ArrayLike = "kmeans",
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_column_groups = n_column_groups
+        self.model = model
+        self.standardize = standardize
+        self.min_noise = min_noise
+        self.count_partition = count_partition
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init = init
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_number("min_noise")
+        if not 0 < self.min_noise < 1:
+            raise ValueError(
+                f"min_noise={self.min_noise!r} must be between 0 and 1: it is a share of a column's variance"
+            )
+        _check_letters(self.model)
+
+    def _model(self, rows: Rows) -> FactorModel:
+        q = check_n_groups(self.n_column_groups, rows.n_columns, "n_column_groups")
+        variances = np.ones(rows.n_columns) if self.standardize else rows.scale.astype(float) ** 2
+        return FactorModel.named(self.model, self.n_components, q, self.min_noise * variances)
+
+    def _in_units(self, rows: Rows) -> Rows:
+        return rows if self.standardize else rows.scaled(np.ones_like(rows.scale))
+
+    def _climb(
+        self,
+        rows: Rows,
+        begin: FloatArray | FactorParameters,
+        model: FactorModel,
+        max_iter: int,
+        hear: Callback | None,
+        keep: object = None,
+    ) -> Ascent:
+        return climb(rows, begin, model, self.tol, max_iter, hear)
+
+    def _resumed(self, rows: Rows, model: FactorModel) -> FactorParameters | None:
+        if self._fitted == (self.model, model.n_groups) and np.array_equal(self.scale_, rows.scale):
+            shift = (self.location_ - rows.location) / rows.scale
+            noise = np.maximum(self._parameters.noise, model.floor)
+            return replace(self._parameters, means=self._parameters.means + shift, noise=noise)
+        return None
+
+    def _first(self, rows: Rows, z: FloatArray) -> FactorParameters:
+        model = self._model(rows)
+        return first_parameters(rows, z, first_groups(rows, z, model), model)
+
+    def _adopt(self, parameters: FactorParameters, rows: Rows) -> None:
+        dtype = rows.location.dtype
+        self._parameters, self._fitted = parameters.canonical(), (self.model, parameters.factors.shape[1])
+        self.location_, self.scale_ = rows.location, rows.scale
+        self.weights_ = parameters.weights.astype(dtype)
+        self.means_ = (parameters.means * rows.scale + rows.location).astype(dtype)
+
+    def _degenerate(self, parameters: FactorParameters, rows: Rows, model: FactorModel) -> list[str]:
+        counts = parameters.weights * rows.total_weight
+        thin = thin_components(parameters, rows, model).tolist()
+        messages = [
+            f"component {g} has lost all rows: fewer components or another start may fit better"
+            for g in thin
+            if counts[g] < 0.5
+        ]
+        for g in [g for g in thin if counts[g] >= 0.5][:1]:
+            messages.append(
+                f"component {g} has {counts[g]:.1f} rows and its noise variances rest on min_noise={self.min_noise:g}: "
+                "ask for fewer components, or for a model with common noise (third letter C)"
+            )
+        return messages
+
+    def _warnings(self, best: Ascent, rows: Rows, model: FactorModel) -> list[Warning]:
+        found = super()._warnings(best, rows, model)
+        worst = negative_groups(rows, best.parameters, model)
+        if worst:
+            others = f" (and {len(worst) - 1} more such groups)" if len(worst) > 1 else ""
+            told = worst[0].told(column_names(self), self.column_labels_)
+            found.append(
+                GroupingWarning(
+                    f"{told}{others}; covariances within a group of this model are never negative: use "
+                    "GaussianBiclustering, or change the sign of columns"
+                )
+            )
+        return found
+
+    def _scorer(self) -> Scorer:
+        return partial(_score, parameters=self._parameters, location=self.location_, scale=self.scale_)
+
+    def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
+        t, d, labels = self.factor_variances_[g], self.noise_variances_[g], self.column_labels_[g]
+        factors = rng.standard_normal((n, len(t))) * np.sqrt(t)
+        standard = factors[:, labels] + rng.standard_normal((n, len(d))) * np.sqrt(d)
+        return np.asarray(self.means_[g] + self.scale_ * standard)
+
+    @property
+    def factor_variances_(self) -> FloatArray:
+        """Variances t of the factors, for the scaled columns, shape (G, q)."""
+        check_is_fitted(self)
+        return self._parameters.factors.astype(self.means_.dtype)
+
+    @property
+    def noise_variances_(self) -> FloatArray:
+        """Variances d of the noise, for the scaled columns, shape (G, p)."""
+        check_is_fitted(self)
+        return self._parameters.noise.astype(self.means_.dtype)
+
+    @property
+    def covariances_(self) -> FloatArray:
+        """Covariance of each component in the units of X, shape (G, p, p)."""
+        check_is_fitted(self)
+        scaled = self._parameters.covariances * self.scale_[:, None] * self.scale_
+        return scaled.astype(self.means_.dtype)
+
+    @property
+    def blocks_(self) -> tuple[BlockCovariance, ...]:
+        """Covariance of each component in factored form."""
+        pairs = zip(self.covariances_, self.column_labels_, strict=True)
+        return tuple(BlockCovariance.of(S, Partition(labels)) for S, labels in pairs)
+
+    @property
+    def column_labels_(self) -> IntArray:  # type: ignore[override]
+        """Group of each column in each component, shape (G, p)."""
+        check_is_fitted(self)
+        return self._parameters.labels
+
+    @property
+    def n_column_groups_(self) -> IntArray:
+        """Number of column groups of each component, shape (G,)."""
+        check_is_fitted(self)
+        return np.full(len(self.weights_), self._fitted[1])
+
+    @property
+    def n_parameters_(self) -> int:  # type: ignore[override]
+        """Free parameters: G − 1 weights, Gp means, T and D; and B where it is counted."""
+        check_is_fitted(self)
+        G, p = len(self.weights_), self.n_features_in_
+        letters, q = self._fitted
+        model = FactorModel.named(letters, G, q, np.empty(0))
+        counted = p * (1 if model.shared_groups else G) if self.count_partition else 0
+        return G - 1 + G * p + model.n_parameters(G, p) + counted
+
+
+def _check_letters(model: Any) -> None:
+    if isinstance(model, str) and len(model) == 4 and all(a in b for a, b in zip(model, _LETTERS, strict=True)):
+        return
+    raise ValueError(
+        f"model={model!r} must be four letters, U or C each (I in second place fixes T = I), such as 'UCUU': are B, T "
+        "and D common to the components, and is the noise of all columns equal"
+    )
+
+
+def _score(values: FloatArray, parameters: FactorParameters, location: FloatArray, scale: FloatArray) -> FloatArray:
+    """Logarithm of π_g f_g of columns x (p, m), shape (G, m)."""
+    standard = ((values - location[:, None]) / scale[:, None]).astype(np.float64, copy=False)
+    joint = log_joint(standard, standard**2, sums(standard, parameters), parameters)
+    return np.asarray(joint - np.log(scale.astype(float)).sum(), dtype=values.dtype)

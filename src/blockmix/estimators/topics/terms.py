@@ -1,0 +1,274 @@
+"""Terms: documents as TF-IDF weights of few, telling terms (paper, section 3.4, topic modelling).
+
+Documents, or a ready matrix of counts or weights, come in; a sparse matrix with a name for each column goes out, then
+its weights, and then the columns worth keeping. The matrix stays sparse throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
+from sklearn.feature_selection import SelectKBest, f_classif, f_regression
+from sklearn.preprocessing import normalize
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from blockmix.structure.types import FloatArray, IntArray
+
+# Two letters or more of any alphabet. Numbers of rooms and prices are left out: they say nothing about a topic.
+TOKEN = r"(?u)\b[^\W\d_]{2,}\b"
+# Beyond scikit-learn's list: auxiliaries, and what the apostrophe leaves of "didn't", "we've" and "I'm".
+_LEFT = "did does doing don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn won ve ll re"
+STOP_WORDS = sorted(ENGLISH_STOP_WORDS.union(_LEFT.split()))
+# More different ratings than this are a measurement rather than classes.
+_MOST_CLASSES = 20
+
+
+class RelativeTfidf(TransformerMixin, BaseEstimator):
+    """The paper's weights: tf-idf(t, d) = n(t, d) / Σ_t n(t, d) · log(N / df(t)), without smoothing.
+
+    A term that is in every document has weight 0, and so has one that is in none; an empty document is a row of zeros.
+
+    Attributes
+    ----------
+    idf_ : array of shape (v,)
+
+    Examples
+    --------
+    >>> RelativeTfidf().fit_transform(sparse.csr_array([[1, 1], [0, 2]])).toarray()
+    array([[0.3466, 0.    ], [0.    , 0.    ]])
+    """
+
+    def fit(self, counts: Any, y: object = None) -> Self:
+        """Learn log(N / df) from counts, shape (N, v)."""
+        holding = np.bincount(counts.nonzero()[1], minlength=counts.shape[1])
+        self.idf_ = np.log(counts.shape[0] / np.maximum(holding, 1))
+        return self
+
+    def transform(self, counts: Any) -> Any:
+        """Weights of counts, sparse by rows, shape (N, v)."""
+        return (frequencies(counts) @ sparse.diags_array(self.idf_)).tocsr()
+
+
+class GivenWeights(TransformerMixin, BaseEstimator):
+    """Weights that are taken as they are."""
+
+    def fit(self, weights: Any, y: object = None) -> Self:
+        """Nothing is learned."""
+        return self
+
+    def transform(self, weights: Any) -> Any:
+        """The weights themselves."""
+        return weights
+
+
+def frequencies(counts: Any) -> Any:
+    """tf(t, d): counts over the number of terms in their document, sparse by rows."""
+    return sparse.csr_array(normalize(counts.astype(float), norm="l1"))
+
+
+def default_vectorizer(stop_words: Any) -> CountVectorizer:
+    """Counts of words of two letters or more, in lower case, without the stop words."""
+    if isinstance(stop_words, str) and stop_words != "english":
+        raise ValueError(f'stop_words={stop_words!r} must be "english", None or a list of words')
+    words = STOP_WORDS if isinstance(stop_words, str) else None if stop_words is None else sorted(stop_words)
+    return CountVectorizer(stop_words=words, token_pattern=TOKEN)
+
+
+def is_matrix(documents: Any) -> bool:
+    """Whether documents are a table already; one of words is refused."""
+    if sparse.issparse(documents):
+        return True
+    shape = getattr(documents, "shape", None)
+    if shape is None or len(shape) == 1:
+        return False
+    if len(shape) != 2 or np.asarray(documents).dtype.kind not in "biuf":
+        raise ValueError(
+            f"documents is a table of shape {tuple(shape)} that does not hold numbers: give one column of texts, "
+            "or a matrix of counts"
+        )
+    return True
+
+
+def as_texts(documents: Any) -> list[str | bytes]:
+    """The documents as a list in which each is a text, or bytes of one in UTF-8."""
+    if isinstance(documents, (str, bytes)):
+        raise ValueError(f"documents is one {type(documents).__name__}: give a list with one text per document")
+    if not isinstance(documents, Iterable):
+        raise ValueError(f"documents is a {type(documents).__name__}: give a list of texts, or a matrix of counts")
+    texts = list(documents)
+    for i, text in enumerate(texts):
+        if not isinstance(text, (str, bytes)):
+            raise ValueError(f"document {i} is {text!r}, which is not text: remove it, or give an empty text")
+        if isinstance(text, bytes):
+            try:
+                text.decode("utf-8")
+            except UnicodeDecodeError:
+                raise ValueError(f"document {i} is bytes that are not UTF-8: decode it to text first") from None
+    return texts
+
+
+def as_matrix(documents: Any) -> Any:
+    """A ready matrix as a sparse one by rows, in which every entry is a finite number of at least 0."""
+    given: Any = documents if sparse.issparse(documents) else np.asarray(documents)
+    matrix = sparse.csr_array(given)
+    if not np.isfinite(matrix.data).all():
+        raise ValueError("documents has an entry that is not finite: give counts or weights")
+    if matrix.nnz and matrix.data.min() < 0:
+        raise ValueError(f"documents has a negative entry, {matrix.data.min():g}: give counts or weights of at least 0")
+    if not matrix.data.all():
+        matrix = matrix.copy()  # the given one stays as it is
+        matrix.eliminate_zeros()
+    return matrix
+
+
+def as_names(names: Any, documents: Any, n_columns: int) -> NDArray[Any]:
+    """The names of the columns of a matrix: those given, those of the data frame, or x0, x1 and so on."""
+    if names is None:
+        names = getattr(documents, "columns", None)
+    if names is None:
+        names = [f"x{j}" for j in range(n_columns)]
+    if isinstance(names, str) or len(names) != n_columns:
+        raise ValueError(f"term_names has {len(names)} names for the {n_columns} columns of documents")
+    return np.array([str(name) for name in names], dtype=object)
+
+
+def read(documents: Any, vectorizer: Any, term_names: Any) -> tuple[Any, NDArray[Any], Any]:
+    """The matrix of documents, sparse by rows, the name of each column, and the vectorizer, fitted, or None."""
+    if is_matrix(documents):
+        matrix = as_matrix(documents)
+        return matrix, as_names(term_names, documents, matrix.shape[1]), None
+    if term_names is not None:
+        raise ValueError("term_names are the names of the columns of a matrix, but documents are texts")
+    texts = as_texts(documents)
+    try:
+        matrix = as_matrix(vectorizer.fit_transform(texts))
+    except ValueError as error:
+        if "empty vocabulary" not in str(error):
+            raise
+        raise ValueError("documents hold no words but stop words: give other texts, or stop_words=None") from error
+    told = getattr(vectorizer, "get_feature_names_out", None)  # a hashing vectorizer has no names
+    return matrix, as_names(None if told is None else told(), None, matrix.shape[1]), vectorizer
+
+
+def as_weighting(weighting: Any, matrix: Any, vectorizer: Any) -> Any:
+    """The weighting of that name, or a copy of the object; "auto" weighs counts and leaves all else as it is."""
+    if isinstance(weighting, str) and weighting == "auto":
+        weighting = "tfidf" if _counts(matrix) and not isinstance(vectorizer, TfidfVectorizer) else "none"
+    if isinstance(weighting, str) and weighting in ("tfidf", "none"):
+        return RelativeTfidf() if weighting == "tfidf" else GivenWeights()
+    if hasattr(weighting, "fit") and hasattr(weighting, "transform"):
+        return clone(weighting)
+    raise ValueError(f'weighting={weighting!r} must be "auto", "tfidf", "none" or a transformer of counts')
+
+
+def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None:
+    """One finite number per document, or None."""
+    if ratings is None:
+        return None
+    try:
+        values = np.asarray(ratings, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("ratings must be numbers, one per document") from None
+    if values.shape != (n_documents,):
+        raise ValueError(f"ratings has shape {values.shape} for {n_documents} documents: give one number for each")
+    missing = np.flatnonzero(~np.isfinite(values))
+    if len(missing):
+        raise ValueError(
+            f"ratings has {len(missing)} values that are not finite, the first at document {missing[0]}: "
+            "leave those documents out"
+        )
+    return values
+
+
+def frequent(matrix: Any, weights: Any, most: int) -> IntArray:
+    """Columns with the highest average tf, at most so many, in the order of the columns.
+
+    A column whose weights do not vary, as those of a term in every document, is passed over. For weights that are no
+    counts the average weight takes the place of tf.
+    """
+    average = np.asarray((frequencies(matrix) if _counts(matrix) else weights).mean(axis=0)).ravel()
+    varies = mean_variance_axis(sparse.csr_matrix(weights), axis=0)[1] > 0
+    # Rounded, so that the order of the documents does not decide between terms that are equally frequent.
+    score = np.where(varies, np.round(average / max(average.max(), np.finfo(float).tiny), 12), -1.0)
+    kept = np.argsort(-score, kind="stable")[: min(most, int(varies.sum()))]
+    return np.sort(kept)
+
+
+def _counts(matrix: Any) -> bool:
+    return bool(np.all(matrix.data == np.floor(matrix.data)))
+
+
+def predictive(weights: Any, ratings: FloatArray | None, selector: Any, most: int) -> IntArray:
+    """Columns that tell most about the rating, at most so many, in the order of the columns.
+
+    The default is `SelectKBest` with its own default score, the F-test between the ratings: unlike χ² it does not
+    depend on the units of a column, as the mixture does not. With more than 20 different ratings it is the F-test of a
+    regression.
+    """
+    if selector is None:
+        assert ratings is not None
+        score = f_classif if len(np.unique(ratings)) <= _MOST_CLASSES else f_regression
+        selector = SelectKBest(score, k=min(most, weights.shape[1]))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a term that tells the ratings apart without error
+        kept = np.flatnonzero(clone(selector).fit(weights, ratings).get_support())
+    if len(kept) == 0:
+        raise ValueError(f"selector={selector!r} keeps none of the {weights.shape[1]} terms")
+    return kept
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """What turns documents into weights of the kept terms.
+
+    Attributes
+    ----------
+    vectorizer : fitted vectorizer, or None where documents are the rows of a matrix
+    weighting : fitted weighting
+    columns : array of shape (p,)
+        The kept terms among all v of them.
+    names : array of shape (p,)
+        Their names.
+    n_vocabulary : int
+        The number v.
+    """
+
+    vectorizer: Any
+    weighting: Any
+    columns: IntArray
+    names: NDArray[Any]
+    n_vocabulary: int
+
+    def weigh(self, documents: Any) -> FloatArray:
+        """Weights of the kept terms in documents, dense, shape (N, p)."""
+        if is_matrix(documents) != (self.vectorizer is None):
+            wanted = "a matrix" if self.vectorizer is None else "texts"
+            raise ValueError(f"the model was fitted to {wanted}: give {wanted} here too")
+        matrix = as_matrix(documents if self.vectorizer is None else self.vectorizer.transform(as_texts(documents)))
+        if matrix.shape[1] != self.n_vocabulary:
+            raise ValueError(
+                f"documents has {matrix.shape[1]} columns, but the model was fitted to {self.n_vocabulary}"
+            )
+        X: FloatArray = self.weighting.transform(matrix)[:, self.columns].toarray()
+        return X
+
+    def packed(self) -> list[Any]:
+        """The lexicon in plain values; only the default vectorizer and the named weightings can be told so."""
+        vocabulary = None if self.vectorizer is None else [str(t) for t in self.vectorizer.get_feature_names_out()]
+        return [vocabulary, getattr(self.weighting, "idf_", None), self.columns, self.names, self.n_vocabulary]
+
+    @classmethod
+    def unpacked(cls, values: list[Any], stop_words: Any) -> Lexicon:
+        """The lexicon of plain values."""
+        vocabulary, idf, *rest = values
+        vectorizer = None if vocabulary is None else default_vectorizer(stop_words).set_params(vocabulary=vocabulary)
+        weighting = GivenWeights() if idf is None else RelativeTfidf()
+        if idf is not None:
+            weighting.idf_ = idf
+        return cls(vectorizer, weighting, *rest)

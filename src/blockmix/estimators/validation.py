@@ -1,0 +1,91 @@
+"""Inputs: what a user gives as X and sample_weight becomes rows, checked, and the estimator remembers its columns.
+
+An estimator and its data come in; `Rows` go out. Data in memory are checked by scikit-learn as a whole, data that need
+not fit there as they are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from blockmix.rows import Rows, in_memory, is_elsewhere, opened
+from blockmix.structure.types import FloatArray
+
+_TYPES = [np.float64, np.float32]
+
+
+def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows:
+    """Standardized rows, at least two and one per component; the estimator takes over their columns."""
+    least = max(2, estimator.n_components)
+    if is_elsewhere(X):
+        rows = opened(X, _counts(sample_weight, None, least)).measured()
+        if rows.n_rows < 2:
+            raise ValueError(f"X has {rows.n_rows} row: at least 2 are needed")
+        _refuse_few(estimator, rows.n_rows)
+        _remember(estimator, rows)
+        return rows
+    X = validate_data(estimator, X, accept_sparse="csr", dtype=_TYPES, ensure_min_samples=2)
+    _refuse_few(estimator, X.shape[0])
+    return in_memory(X, _counts(sample_weight, X, least)).measured()
+
+
+def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None) -> Rows:
+    """Rows in their own units and of the type of the fit, whose columns are those of the fit."""
+    dtype = estimator.means_.dtype
+    if is_elsewhere(X):
+        rows = opened(X, _counts(sample_weight, None, 0), dtype)
+        _compare(estimator, rows)
+        return rows
+    X = validate_data(estimator, X, accept_sparse="csr", dtype=_TYPES, reset=False).astype(dtype, copy=False)
+    return in_memory(X, _counts(sample_weight, X, 0))
+
+
+def _refuse_few(estimator: Any, n_rows: int) -> None:
+    if n_rows < estimator.n_components:
+        raise ValueError(f"n_components={estimator.n_components} exceeds the n_samples={n_rows} rows of X")
+
+
+def _counts(sample_weight: ArrayLike | None, X: Any, least: int) -> FloatArray | None:
+    """How often each row counts, shape (N,), for as many rows as are needed; None is once each."""
+    if sample_weight is None:
+        return None
+    if X is None:  # rows that have not been counted yet: they are as many as there are weights, or refused when read
+        X = np.empty((np.size(sample_weight), 0))
+    weights: FloatArray = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    counted, total = np.count_nonzero(weights), float(weights.sum(dtype=float))
+    if counted < least:
+        raise ValueError(f"sample_weight is positive for {counted} rows: at least {least} are needed")
+    if total < least:
+        raise ValueError(
+            f"sample_weight sums to {total:g}, but a weight counts rows and at least {least} are needed: "
+            "multiply the weights"
+        )
+    return weights
+
+
+def _remember(estimator: Any, rows: Rows) -> None:
+    """Take over number and names of the columns, as scikit-learn does for data in memory."""
+    estimator.n_features_in_ = rows.n_columns
+    if rows.names is not None:
+        estimator.feature_names_in_ = np.array(rows.names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def _compare(estimator: Any, rows: Rows) -> None:
+    """Refuse columns that are not those of the fit."""
+    if rows.n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {rows.n_columns} columns, but {type(estimator).__name__} was fitted to {estimator.n_features_in_}: "
+            "choose the same columns"
+        )
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if fitted is None or rows.names is None:
+        return
+    for j, (name, expected) in enumerate(zip(rows.names, fitted, strict=True)):
+        if name != expected:
+            raise ValueError(f"column {j} of X is {name!r} and was {expected!r} in the fit: choose the same columns")

@@ -1,0 +1,289 @@
+"""Selection: which numbers of components and of column groups suit the data (paper, section 3.1).
+
+Rows and candidates come in; every pair (G, K) is fitted, and a table of the information criteria goes out, which
+prints, extends and holds the fitted models.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import has_fit_parameter
+
+from blockmix.em.multistart import Progress
+from blockmix.estimators.base import Mixture
+from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.plotting import selection_curve
+from blockmix.selection.trials import SelectionRow, SelectionWarning, Study, Tried, run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CRITERIA = ("bic", "icl", "aic")
+
+_WIDTH = 60  # of the outcome in the printed table
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionTable:
+    """The pairs that were tried, in that order, and the best of them.
+
+    Attributes
+    ----------
+    rows : tuple of SelectionRow
+    criterion : {"bic", "icl", "aic"}
+    """
+
+    rows: tuple[SelectionRow, ...]
+    criterion: str
+    _study: Study = field(repr=False)
+
+    @property
+    def best_(self) -> SelectionRow:
+        """The row with the smallest criterion; a degenerate fit only if there is no other.
+
+        The likelihood of a degenerate fit is as large as the ridge is small, so its criterion says nothing: two
+        components of 12 rows and 20 columns had BIC 64, one component 1967.
+        """
+        fitted = [row for row in self.rows if np.isfinite(self._value(row))]
+        if not fitted:
+            raise ValueError(f"none of the {len(self.rows)} fits succeeded; the first {self.rows[0].outcome}")
+        return min([row for row in fitted if not row.degenerate] or fitted, key=self._value)
+
+    @property
+    def best_estimator_(self) -> Any:
+        """The fitted model of the best row."""
+        return self.best_.model
+
+    @property
+    def models(self) -> list[Any]:
+        """The fitted model of each row, None where the fit failed."""
+        return [row.model for row in self.rows]
+
+    def extend(
+        self,
+        n_components: int | Iterable[int] = (),
+        n_column_groups: Any = (),
+        *,
+        n_jobs: int | None = None,
+        callback: Callable[[Tried], object] | None = None,
+        verbose: int = 0,
+    ) -> SelectionTable:
+        """Return a table with more candidates: each of them with each other, old and new; only new pairs are fitted."""
+        study = self._study.with_more(n_components, n_column_groups)
+        rows, notes = run(study, self.rows, n_jobs, _teller(callback, verbose, self.criterion))
+        table = SelectionTable((*self.rows, *rows), self.criterion, study)
+        _warn(table, notes)
+        return table
+
+    def plot(self, *, criterion: str | None = None, ax: Axes | None = None) -> Axes:
+        """The criterion over the numbers of components and of column groups, the best marked."""
+        return selection_curve(self, criterion=criterion, ax=ax)
+
+    def to_frame(self) -> Any:
+        """The table as a pandas data frame, one row per pair; `best` marks the best."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_frame needs pandas: install it with pip install pandas") from None
+        frame = pd.DataFrame([vars(row) for row in self.rows]).drop(columns="model")
+        frame["n_parameters"] = frame["n_parameters"].astype("Int64")
+        frame["best"] = [row is self._best_or_none() for row in self.rows]
+        return frame
+
+    def __str__(self) -> str:
+        best = self._best_or_none()
+        head = ["", "n_components", "n_column_groups", "groups", "parameters", *CRITERIA, "seconds", "outcome"]
+        lines = [head, *(_cells(row, row is best) for row in self.rows)]
+        widths = [*(max(len(line[j]) for line in lines) for j in range(len(head) - 1)), 0]
+        text = ["  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines]
+        return "\n".join([*text, *self._footnote(best)])
+
+    __repr__ = __str__
+
+    def _footnote(self, best: SelectionRow | None) -> list[str]:
+        if best is None:
+            return []
+        smaller = [row for row in self.rows if self._value(row) < self._value(best)]
+        return [f"* smallest {self.criterion}" + (" of the fits that are not degenerate" if smaller else "")]
+
+    def _best_or_none(self) -> SelectionRow | None:
+        try:
+            return self.best_
+        except ValueError:
+            return None
+
+    def _value(self, row: SelectionRow) -> float:
+        value: float = getattr(row, self.criterion)
+        return value
+
+
+def select(
+    X: ArrayLike,
+    n_components: int | Iterable[int] = range(1, 6),
+    n_column_groups: Any = "auto",
+    *,
+    criterion: str = "bic",
+    estimator: Mixture | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_jobs: int | None = None,
+    callback: Callable[[Tried], object] | None = None,
+    on_iteration: Callable[[Progress], object] | None = None,
+    verbose: int = 0,
+    **params: Any,
+) -> SelectionTable:
+    """Fit every pair of a number of components and a number of column groups, and compare them.
+
+    Parameters
+    ----------
+    X : array-like of shape (N, p)
+        The rows. The table keeps them, so that it can be extended.
+    n_components : int or iterable of int
+        Candidates for the number of row clusters.
+    n_column_groups : one candidate or an iterable of candidates, default="auto"
+        A candidate is what the estimator takes: an int, a rule or its name, or a sequence with one int per component.
+        A list, tuple, range or array is always a list of candidates, so one int per component is written within it:
+        ``[(2, 3)]``. Such a candidate is tried only with as many components as it has numbers.
+    criterion : {"bic", "icl", "aic"}
+        What is smallest for the best pair; the table has all three.
+    estimator : Mixture, default=GaussianBiclustering()
+        What is fitted, after cloning.
+    sample_weight : array-like of shape (N,), optional
+        A weight of 2 counts a row twice, in the fits and in the criteria.
+    n_jobs : int or None
+        Pairs that are fitted at the same time, in processes. Starting them takes seconds, which small data do not need.
+    callback : callable, optional
+        Is given a `Tried` after each fit.
+    on_iteration : callable, optional
+        Is given the `Progress` of each iteration; only without `n_jobs`, since processes cannot tell.
+    verbose : int, default=0
+        1 prints a line after each fit.
+    **params
+        Parameters of the estimator. All pairs have the same `random_state`, whatever `n_jobs` is; a RandomState or
+        None is turned into a number first, so that every model in the table can be fitted again.
+
+    Returns
+    -------
+    SelectionTable
+        A fit that fails is a row with its error. An interrupt (Ctrl-C) ends the selection with the rows so far.
+
+    Warns
+    -----
+    SelectionWarning
+        The best pair lies at the edge of the numbers that were tried, so a better one may lie beyond; not at 1, nor at
+        as many groups as columns.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4)) + np.repeat(rng.standard_normal((200, 2)), 2, axis=1)
+    >>> X[:100] += 6
+    >>> table = select(X, [1, 2, 3], random_state=0)
+    >>> table.best_.n_components, table.best_.groups
+    (2, (2, 2))
+    """
+    if criterion not in CRITERIA:
+        raise ValueError(f"criterion={criterion!r} must be one of {', '.join(CRITERIA)}")
+    prototype = _prototype(estimator, params)
+    if sample_weight is not None and not has_fit_parameter(prototype, "sample_weight"):
+        raise ValueError(f"{type(prototype).__name__} takes no sample_weight: leave it out or choose another estimator")
+    study = Study(X, sample_weight, prototype, (), ()).with_more(n_components, n_column_groups)
+    if not study.pairs:
+        raise ValueError(
+            f"n_components={list(study.n_components)} and n_column_groups={list(study.n_column_groups)} make no pair: "
+            "give at least one of each, and a candidate with one number per component its number of components"
+        )
+    if on_iteration is not None and n_jobs not in (None, 1):
+        raise ValueError(f"on_iteration hears nothing of the processes of n_jobs={n_jobs}: leave one of them out")
+    rows, notes = run(study, (), n_jobs, _teller(callback, verbose, criterion), on_iteration)
+    table = SelectionTable(tuple(rows), criterion, study)
+    _warn(table, notes)
+    return table
+
+
+def _prototype(estimator: Mixture | None, params: dict[str, Any]) -> Mixture:
+    if estimator is not None and not isinstance(estimator, Mixture):
+        raise TypeError(f"estimator={estimator!r} must be a mixture such as GaussianBiclustering()")
+    prototype: Mixture = clone(GaussianBiclustering() if estimator is None else estimator).set_params(**params)
+    if getattr(prototype, "checkpoint", None) is not None:
+        raise ValueError(
+            f"checkpoint={prototype.checkpoint!r} is a file of one fit: select makes several, leave it out"
+        )
+    # The same number for all pairs, so that a row depends neither on the other rows nor on the order.
+    if not isinstance(prototype.random_state, Integral):
+        seed = int(check_random_state(prototype.random_state).randint(np.iinfo(np.int32).max))
+        prototype.set_params(random_state=seed)
+    return prototype
+
+
+def _teller(callback: Callable[[Tried], object] | None, verbose: int, criterion: str) -> Callable[[Tried], object]:
+    def tell(tried: Tried) -> None:
+        if verbose:
+            row = tried.row
+            pair = f"n_components={row.n_components}, n_column_groups={_written(row.n_column_groups)}"
+            value = f"{criterion} {getattr(row, criterion):.1f}"
+            print(f"{tried.done} of {tried.total}: {pair}: {value}, {row.seconds:.2f} s, {_short(row.outcome)}")
+        if callback is not None:
+            callback(tried)
+
+    return tell
+
+
+def _warn(table: SelectionTable, notes: list[Warning]) -> None:
+    interrupted = any(isinstance(note, SelectionWarning) for note in notes)
+    doubts = [] if interrupted else [SelectionWarning(text) for text in _doubts(table)]
+    for note in (*notes, *doubts):
+        warnings.warn(note, stacklevel=3)
+
+
+def _doubts(table: SelectionTable) -> list[str]:
+    """Sentences that say why the best row may not be the best."""
+    best = table._best_or_none()
+    if best is None:
+        return [f"none of the {len(table.rows)} fits succeeded; the first {table.rows[0].outcome}"]
+    found = []
+    if best.degenerate:
+        found.append("all fits are degenerate, so their criteria say little: give shrinkage=0.1 or more column groups")
+    N, p = len(best.model.row_labels_), best.model.n_features_in_
+    for name, limit in (("n_components", N), ("n_column_groups", p)):
+        chosen = getattr(best, name)
+        values = {getattr(row, name) for row in table.rows if isinstance(getattr(row, name), int)}
+        if len(values) < 2 or chosen not in (min(values), max(values)) or chosen in (1, limit):
+            continue
+        beyond = (chosen + 1, min(chosen + 4, limit + 1)) if chosen == max(values) else (max(1, chosen - 3), chosen)
+        found.append(
+            f"the smallest {table.criterion} is at {name}={chosen}, the edge of {min(values)} … {max(values)} tried: "
+            f"try more, by extend({name}=range({beyond[0]}, {beyond[1]})) of the table"
+        )
+    return found
+
+
+def _cells(row: SelectionRow, best: bool) -> list[str]:
+    """The texts of one line of the table."""
+    fitted = row.model is not None
+    return [
+        "*" if best else "",
+        str(row.n_components),
+        _written(row.n_column_groups),
+        _short(",".join(map(str, row.groups)), 24) or "-",
+        str(row.n_parameters) if fitted else "-",
+        *(f"{getattr(row, name):.1f}" if fitted else "-" for name in CRITERIA),
+        f"{row.seconds:.2f}",
+        _short(row.outcome),
+    ]
+
+
+def _written(candidate: Any) -> str:
+    return ",".join(map(str, candidate)) if isinstance(candidate, tuple) else " ".join(str(candidate).split())
+
+
+def _short(text: str, width: int = _WIDTH) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

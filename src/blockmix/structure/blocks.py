@@ -1,0 +1,205 @@
+"""BlockCovariance: a covariance that is block-diagonal over a partition (paper, eq. 2), held by its factors.
+
+A covariance S and a partition come in; density, log-determinant, sampler, precision and parameter count go out.
+Everything runs through one Cholesky factor per block. Full is one block, diagonal is p blocks of one column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCovariance:
+    """Σ_k D_k S D_k, through the Cholesky factors of its blocks.
+
+    Parameters
+    ----------
+    partition : Partition
+        The column groups.
+    factors : tuple of arrays of shape (b, c, c)
+        Lower Cholesky factors, stacked like ``partition.stacks``.
+
+    Examples
+    --------
+    >>> S = np.array([[2.0, 1.0, 0.3], [1.0, 2.0, 0.1], [0.3, 0.1, 1.0]])
+    >>> BlockCovariance.of(S, Partition([0, 0, 1])).dense()
+    array([[2., 1., 0.],
+           [1., 2., 0.],
+           [0., 0., 1.]])
+    """
+
+    partition: Partition
+    factors: tuple[FloatArray, ...]
+
+    @classmethod
+    def of(cls, S: FloatArray, partition: Partition, shrinkage: ArrayLike = 0.0) -> BlockCovariance:
+        """Restrict S, shape (p, p), to the blocks of the partition.
+
+        Entries off the diagonal are multiplied by 1 − shrinkage, one number or one per group.
+        """
+        keep = 1 - np.broadcast_to(np.asarray(shrinkage, dtype=S.dtype), partition.n_groups)
+        return cls(
+            partition,
+            tuple(cholesky(within(S, stack, keep[partition.labels[stack[:, 0]]])) for stack in partition.stacks),
+        )
+
+    def scaled(self, deviations: FloatArray) -> BlockCovariance:
+        """diag(s) Σ diag(s): the covariance of columns multiplied by s, shape (p,)."""
+        return BlockCovariance(
+            self.partition,
+            tuple(
+                L * deviations[stack][:, :, None] for stack, L in zip(self.partition.stacks, self.factors, strict=True)
+            ),
+        )
+
+    @cached_property
+    def _whiteners(self) -> tuple[FloatArray, ...]:
+        """Inverse factors L⁻¹, shapes (b, c, c): they make a centered block white."""
+        return tuple(inverse_factors(factor) for factor in self.factors)
+
+    @property
+    def logdet(self) -> float:
+        """log|Σ|, the sum over blocks."""
+        return float(2 * sum(np.log(np.diagonal(L, axis1=1, axis2=2)).sum(dtype=float) for L in self.factors))
+
+    @property
+    def n_parameters(self) -> int:
+        """Free entries, Σ c(c+1)/2 over the blocks."""
+        return self.partition.n_parameters
+
+    def squared_distances(self, centered: FloatArray) -> FloatArray:
+        """xᵀ Σ⁻¹ x for each row of a centered matrix, shape (N, p) to (N,)."""
+        total = np.zeros(len(centered), dtype=centered.dtype)
+        for stack, whitener in zip(self.partition.stacks, self._whiteners, strict=True):
+            if stack.shape[1] == 1:
+                white = centered[:, stack[:, 0]] * whitener[:, 0, 0]
+                total += np.einsum("ij,ij->i", white, white)
+            else:
+                white = np.matmul(centered[:, stack].swapaxes(0, 1), whitener.swapaxes(1, 2))
+                total += np.einsum("bij,bij->i", white, white)
+        return total
+
+    def log_density(self, X: FloatArray, mean: FloatArray) -> FloatArray:
+        """Gaussian log-density of each row of X around the mean."""
+        # A Python float, which leaves float32 distances as they are.
+        constant = float(self.partition.n_columns * np.log(2 * np.pi) + self.logdet)
+        return -0.5 * (constant + self.squared_distances(X - mean))
+
+    def sample(self, n: int, rng: np.random.RandomState | np.random.Generator) -> FloatArray:
+        """Draw n centered rows, shape (n, p)."""
+        noise: FloatArray = rng.standard_normal((n, self.partition.n_columns))
+        rows = np.empty_like(noise)
+        for stack, factor in zip(self.partition.stacks, self.factors, strict=True):
+            rows[:, stack] = np.matmul(noise[:, stack].swapaxes(0, 1), factor.swapaxes(1, 2)).swapaxes(0, 1)
+        return rows
+
+    @property
+    def blocks(self) -> tuple[FloatArray, ...]:
+        """The matrix of each block, in the order of ``partition.groups``."""
+        found = {}
+        for stack, factor in zip(self.partition.stacks, self.factors, strict=True):
+            for columns, L in zip(stack, factor, strict=True):
+                found[self.partition.labels[columns[0]]] = L @ L.T
+        return tuple(found[k] for k in range(self.partition.n_groups))
+
+    def factor(self) -> FloatArray:
+        """Lower Cholesky factor of the whole covariance, shape (p, p): no entries between blocks."""
+        return self._spread(list(self.factors))
+
+    def dense(self) -> FloatArray:
+        """The covariance as a (p, p) matrix."""
+        return self._spread([np.matmul(L, L.swapaxes(1, 2)) for L in self.factors])
+
+    def precision(self) -> FloatArray:
+        """The inverse covariance as a (p, p) matrix."""
+        return self._spread([np.matmul(W.swapaxes(1, 2), W) for W in self._whiteners])
+
+    def _spread(self, stacked: list[FloatArray]) -> FloatArray:
+        p = self.partition.n_columns
+        whole = np.zeros((p, p), dtype=stacked[0].dtype)
+        for stack, matrices in zip(self.partition.stacks, stacked, strict=True):
+            whole[stack[:, :, None], stack[:, None, :]] = matrices
+        return whole
+
+
+def logdets(S: FloatArray, partitions: Sequence[Partition]) -> FloatArray:
+    """log|Σ_k D_k S D_k| for stacked matrices (G, p, p) with a partition each, shape (G,).
+
+    Small ones are masked, all in one call: it saves the calls for each size of block.
+    """
+    if S.shape[1] <= _SMALL:
+        labels = np.stack([partition.labels for partition in partitions])
+        return whole_logdets(S * (labels[:, :, None] == labels[:, None, :]))
+    return np.array([BlockCovariance.of(own, part).logdet for own, part in zip(S, partitions, strict=True)])
+
+
+def whole_logdets(matrices: FloatArray) -> FloatArray:
+    """log-determinants of stacked matrices, (b, p, p) to (b,), through their Cholesky factors."""
+    diagonals = np.diagonal(cholesky(matrices), axis1=1, axis2=2)
+    return np.asarray(2 * np.log(diagonals).sum(axis=1, dtype=float))
+
+
+def within(S: FloatArray, stack: IntArray, keep: FloatArray) -> FloatArray:
+    """Submatrices of S on each row of column indices, (b, c) to (b, c, c), off-diagonals times keep, shape (b,)."""
+    matrices: FloatArray = S[stack[:, :, None], stack[:, None, :]]
+    if (keep != 1).any():
+        diagonals = np.diagonal(matrices, axis1=1, axis2=2).copy()
+        matrices *= keep[:, None, None]
+        at = np.arange(stack.shape[1])
+        matrices[:, at, at] = diagonals
+    return matrices
+
+
+def cholesky(matrices: FloatArray) -> FloatArray:
+    """Lower factors of stacked matrices, each raised on its diagonal until it is positive definite.
+
+    The ridge of the estimators makes the first attempt succeed except where rounding eats it (float32, hundreds of
+    duplicated columns); there the diagonal is raised tenfold at a time from the precision of the arithmetic.
+    """
+    try:
+        factors: FloatArray = np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        factors = np.stack([_raised_cholesky(matrix) for matrix in matrices])
+    # NaN passes through LAPACK without an error and ends up on the diagonal of the factor.
+    if not np.isfinite(np.diagonal(factors, axis1=1, axis2=2)).all():
+        raise ValueError(_refusal(matrices.shape[1]))
+    return factors
+
+
+def _raised_cholesky(matrix: FloatArray) -> FloatArray:
+    raised = np.array(matrix)
+    variances = np.diagonal(matrix).copy()
+    for power in range(8):
+        try:
+            return np.linalg.cholesky(raised)
+        except np.linalg.LinAlgError:
+            lift = len(matrix) * np.finfo(matrix.dtype).eps * 10.0**power
+            raised.flat[:: len(matrix) + 1] = variances * (1 + lift)
+    raise ValueError(_refusal(len(matrix)))
+
+
+def _refusal(c: int) -> str:
+    return f"a block of {c} columns has no positive definite covariance: check for NaN or zero variance"
+
+
+def inverse_factors(factor: FloatArray) -> FloatArray:
+    """Inverses of stacked lower factors, shape (b, c, c)."""
+    if factor.shape[1] == 1:
+        return 1 / factor
+    if factor.shape[1] <= _SMALL:
+        return np.linalg.inv(factor)
+    identity = np.eye(factor.shape[1], dtype=factor.dtype)
+    return np.stack([solve_triangular(L, identity, lower=True, check_finite=False) for L in factor])
+
+
+_SMALL = 32  # below it one batched call that ignores the zeros is faster than a triangular solve per block

@@ -1,0 +1,122 @@
+"""Moments: weight, mean and scatter of a set of rows, which merge (paper, section 2.1).
+
+Rows come in; the maximum-likelihood mean and covariance S and the correlation R go out. Merging the moments of
+two sets of rows gives the moments of their union, so chunks of rows can be read in any grouping.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockmix.structure.types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Weight Σw, mean Σwx/Σw and scatter Σw(x−mean)(x−mean)ᵀ of weighted rows.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 8.0]])
+    >>> whole = Moments.of(X)
+    >>> parts = Moments.of(X[:1]).merge(Moments.of(X[1:]))
+    >>> np.allclose(whole.scatter, parts.scatter)
+    True
+    """
+
+    weight: float
+    mean: FloatArray
+    scatter: FloatArray
+
+    @classmethod
+    def of(cls, X: FloatArray, weights: FloatArray | None = None) -> Moments:
+        """Moments of the rows of X, shape (N, p), in the arithmetic of X.
+
+        Rows are measured from the first one, so a constant column has scatter 0 exactly: the rounding of a mean over
+        100 rows of 0.1 would pass for variation. No rows, or weights all zero, have weight 0.
+        """
+        weight = float(len(X) if weights is None else weights.sum(dtype=float))
+        if weight == 0:
+            p = X.shape[1]
+            return cls(0.0, np.zeros(p, dtype=X.dtype), np.zeros((p, p), dtype=X.dtype))
+        centered = X - X[0]
+        if weights is None:
+            # NumPy adds a float32 column term by term, which drifts over many rows: add in double.
+            offset = centered.mean(axis=0, dtype=float).astype(X.dtype)
+            centered -= offset
+        else:
+            weights = weights.astype(X.dtype, copy=False)
+            offset = (weights @ centered) / X.dtype.type(weight)
+            centered -= offset
+            centered *= np.sqrt(weights)[:, None]
+        return cls(weight, X[0] + offset, centered.T @ centered)
+
+    def merge(self, other: Moments) -> Moments:
+        """Moments of both sets of rows together; associative, with the pairwise correction of the means."""
+        weight = self.weight + other.weight
+        if weight == 0:
+            return self
+        shift = other.mean - self.mean
+        between = np.outer(shift, shift) * (self.weight * other.weight / weight)
+        return Moments(
+            weight,
+            self.mean + shift * (other.weight / weight),
+            self.scatter + other.scatter + between.astype(self.scatter.dtype, copy=False),
+        )
+
+    def about_origin(self) -> Moments:
+        """The same rows with mean known to be zero."""
+        outer = np.outer(self.mean, self.mean) * self.scatter.dtype.type(self.weight)
+        return Moments(self.weight, np.zeros_like(self.mean), self.scatter + outer)
+
+    @property
+    def variances(self) -> FloatArray:
+        """Maximum-likelihood variance of each column, shape (p,)."""
+        return self.scatter.diagonal() / self.scatter.dtype.type(self.weight)
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Maximum-likelihood covariance S = scatter / weight."""
+        return self.scatter / self.scatter.dtype.type(self.weight)
+
+    def standardized(self, ridge: float) -> tuple[FloatArray, FloatArray]:
+        """S + ridge · diag(S) as deviations (p,) and correlation (p, p): the ridge is relative to each variance."""
+        R = correlation(self.scatter, ridge)
+        return np.sqrt(self.variances * R.dtype.type(1 + ridge)), R
+
+
+def correlation(S: FloatArray, ridge: float = 0.0) -> FloatArray:
+    """Correlation matrix of S + ridge · diag(S); a correlation matrix without a ridge is returned as it is.
+
+    Stacked matrices (…, p, p) are taken too.
+    """
+    variances = np.diagonal(S, axis1=-2, axis2=-1)
+    at = np.arange(S.shape[-1])
+    R = S
+    if not (variances == 1).all():
+        if not (variances > 0).all():
+            flat = int(np.argmin(variances > 0))
+            raise ValueError(
+                f"column {flat % len(at)} has variance {variances.flat[flat]:g}: remove columns that do not vary"
+            )
+        deviations = np.sqrt(variances)
+        R = S / deviations[..., None, :]
+        R /= deviations[..., :, None]
+        np.clip(R, -1, 1, out=R)
+        R[..., at, at] = 1
+    if ridge:
+        R = R / R.dtype.type(1 + ridge)
+        R[..., at, at] = 1
+    return R
+
+
+def definite_correlation(S: FloatArray) -> FloatArray:
+    """Correlation in double precision with a ridge above rounding, so that every block of a singular S has an inverse.
+
+    A conditional variance that comes from an inverse P is exact to about eps · ‖P‖: with a ridge of √eps or less the
+    error is as large as the variance itself, and the updates of an inverse run away.
+    """
+    rounding = 10 * S.shape[-1] * np.finfo(np.result_type(S, np.float32)).eps
+    return correlation(np.asarray(S, dtype=float), max(1e-6, float(rounding)))

@@ -1,0 +1,73 @@
+"""Column names in messages and in printed groups."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from blockmix.structure.columns import column_names, describe, grouped_names, refuse_constant
+from blockmix.structure.partition import Partition
+
+
+def test_names_are_the_frames_or_numbered() -> None:
+    assert column_names(SimpleNamespace(n_features_in_=3)) == ["x0", "x1", "x2"]
+    named = SimpleNamespace(n_features_in_=2, feature_names_in_=np.array(["height", "weight"], dtype=object))
+    assert column_names(named) == ["height", "weight"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "variances", "sentence"),
+    [
+        ([1.0, 5.0, 2.0], [1, 0, 1], "column 1 ('b') is constant at 5: remove it, it has no correlation with others"),
+        (
+            [0.0, 5.0, 2.0],
+            [0, 1, 0],
+            "column 0 ('a') (and 1 more) is constant at 0: remove it, it has no correlation with others",
+        ),
+        # Variation in the last digit only is rounding.
+        (
+            [1.0, 1e8, 2.0],
+            [1, 1e-16, 1],
+            "column 1 ('b') is constant at 1e+08: remove it, it has no correlation with others",
+        ),
+    ],
+)
+def test_a_constant_column_is_named(mean: list[float], variances: list[float], sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        refuse_constant(np.array(mean), np.array(variances, dtype=float), ["a", "b", "c"])
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_small_variation_is_variation(dtype: type[np.floating]) -> None:
+    # Red if the limit were absolute, or did not follow the precision of the numbers.
+    mean = np.array([1000.0, 0.0], dtype=dtype)
+    refuse_constant(mean, np.array([(100 * np.finfo(dtype).eps * 1000) ** 2, 1e-30], dtype=dtype), ["a", "b"])
+
+
+def test_groups_are_named() -> None:
+    assert grouped_names(Partition([0, 1, 0]), ["a", "b", "c"]) == [["a", "c"], ["b"]]
+
+
+def test_a_description_lists_the_largest_group_first_and_single_columns_last() -> None:
+    text = describe(Partition([0, 1, 2, 1, 2, 2, 3]), list("abcdefg"))
+    assert text.splitlines() == [
+        "4 groups of 7 columns",
+        "  3 together: c, e, f",
+        "  2 together: b, d",
+        "  2 alone: a, g",
+    ]
+    assert describe(Partition([0, 0]), ["a", "b"]).splitlines()[1:] == ["  2 together: a, b"]
+    assert describe(Partition([0, 1]), ["a", "b"]).splitlines()[1:] == ["  2 alone: a, b"]
+
+
+def test_a_long_line_is_cut_between_names() -> None:
+    names = [f"column{j}" for j in range(50)]
+    line = describe(Partition.single(50), names, width=60).splitlines()[1]
+    assert len(line) <= 60
+    shown = line.removeprefix("  50 together: ").removesuffix(", …").split(", ")
+    assert line.endswith(", …")
+    assert shown == names[: len(shown)]
+    assert len(shown) >= 4
