@@ -7,7 +7,7 @@ covariance.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
 
@@ -17,28 +17,22 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.em.block.e_step import log_joint
+from blockmix.em.block.family import BlockFamily
 from blockmix.em.block.parameters import Parameters, Prior
-from blockmix.em.loop import (
-    Ascent,
-    Callback,
-    Model,
-    Waypoint,
-    climb,
-    first_parameters,
-    lost_components,
-    thin_components,
-)
+from blockmix.em.block.regroup import Proposer
+from blockmix.em.block.sweep import Statistics
 from blockmix.em.starts.modes import Mode, modes
 from blockmix.estimators.base import Scorer
-from blockmix.estimators.em_mixture import RacedMixture
+from blockmix.estimators.em_mixture import EMMixture
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
 from blockmix.grouping.rules import BicRule, as_grouping, as_rule
 from blockmix.rows import Rows
 from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.objective import price
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 
-class GaussianBiclustering(RacedMixture):
+class GaussianBiclustering(EMMixture[Parameters, Statistics]):
     """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
 
     Parameters
@@ -170,53 +164,34 @@ class GaussianBiclustering(RacedMixture):
         rows = check_array(X, dtype=np.float64, ensure_min_samples=max(2, self.n_components), estimator=self)
         return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
 
-    def _climb(
-        self,
-        rows: Rows,
-        begin: FloatArray | Parameters | Waypoint,
-        model: Model,
-        max_iter: int,
-        hear: Callback | None,
-        keep: Callable[[Waypoint], object] | None = None,
-    ) -> Ascent:
-        return climb(rows, begin, model, self.tol, max_iter, hear, keep)
-
-    def _resumed(self, rows: Rows, model: Model) -> Parameters | None:
-        if model.admits(self._parameters.layout):
-            own: Parameters = self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
-            return own.astype(rows.location.dtype)
-        return None
-
-    def _first(self, rows: Rows, z: FloatArray) -> Parameters:
-        return first_parameters(rows, z, self._model(rows))
-
-    def _adopt(self, parameters: Parameters, rows: Rows) -> None:
-        self._parameters = parameters.in_units(rows.location, rows.scale)
-        self.weights_, self.means_ = self._parameters.weights, self._parameters.means
-
-    def _degenerate(self, parameters: Parameters, rows: Rows, model: Model) -> list[str]:
-        """What is wrong with components that have no rows, or too few for their blocks."""
-        lost = lost_components(parameters, rows).tolist()
-        thin = [] if model.prior.shrinkage > 0 else [g for g in thin_components(parameters, rows) if g not in lost]
-        messages = [f"component {g} has lost all rows: fewer components or another start may fit better" for g in lost]
-        for g in thin[:1]:
-            count, largest = parameters.weights[g] * rows.total_weight, parameters.layout.partitions[g].sizes.max()
-            messages.append(
-                f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on "
-                "the ridge: give shrinkage=0.1, more column groups or fewer components"
-            )
-        return messages
-
-    def _model(self, rows: Rows) -> Model:
+    def _family(self, rows: Rows, variances: FloatArray) -> BlockFamily:
         share = rows.total_weight / self.n_components
         a = self.shrinkage or 0.0
         n_groups, priced = self._n_groups(rows.n_columns)
-        return Model(
+        proposer = Proposer(
             n_groups,
             as_grouping(self.grouping, self.random_state),
-            self.shared_covariance,
+            self.shared_covariance and self.n_components > 1,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
-            priced,
+            price(rows.total_weight, rows.n_columns) if priced else 0.0,
+        )
+        return BlockFamily(proposer, rows.total_weight)
+
+    def _resumed(self, rows: Rows, family: BlockFamily) -> Parameters | None:  # type: ignore[override]
+        if family.admits(self._parameters.layout):
+            return self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+        return None
+
+    def _adopt(self, parameters: Parameters, rows: Rows) -> None:
+        self._parameters = parameters.in_units(rows.location, rows.scale)
+        self.weights_ = self._parameters.weights.astype(rows.dtype)
+        self.means_ = self._parameters.means.astype(rows.dtype)
+
+    def _thin_message(self, g: int, count: float, parameters: Parameters) -> str:
+        largest = parameters.layout.partitions[g].sizes.max()
+        return (
+            f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on the "
+            "ridge: give shrinkage=0.1, more column groups or fewer components"
         )
 
     def _n_groups(self, p: int) -> tuple[tuple[object, ...], bool]:
@@ -245,7 +220,7 @@ class GaussianBiclustering(RacedMixture):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
-        return partial(_score, parameters=self._parameters)
+        return partial(log_joint, parameters=self._parameters)
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         return np.asarray(self.means_[g] + self.blocks_[g].sample(n, rng))
@@ -259,7 +234,7 @@ class GaussianBiclustering(RacedMixture):
     @property
     def covariances_(self) -> FloatArray:
         """Covariance of each component, shape (G, p, p)."""
-        return np.stack([block.dense() for block in self.blocks_])
+        return np.stack([block.dense() for block in self.blocks_]).astype(self.means_.dtype)
 
     @property
     def column_labels_(self) -> IntArray:  # type: ignore[override]
@@ -279,9 +254,3 @@ class GaussianBiclustering(RacedMixture):
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         return G - 1 + G * p + self._parameters.layout.n_parameters
-
-
-def _score(values: FloatArray, parameters: Parameters) -> FloatArray:
-    """Logarithm of π_g f_g of columns x (p, m), shape (G, m)."""
-    joint: FloatArray = log_joint(values, parameters)
-    return joint - joint.dtype.type(0.5 * len(values) * np.log(2 * np.pi))

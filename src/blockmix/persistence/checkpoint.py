@@ -1,6 +1,6 @@
 """Checkpoint: a fit on its way, in a file from which it can go on after the process was killed.
 
-Waypoints of the starts come in, one after each sweep; a file goes out, in the format of saved models and never half
+States of the starts come in, one after each sweep; a file goes out, in the format of saved models and never half
 written. It is of one fit: other settings or other rows are refused. What is left of the fit gives the same result.
 """
 
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import hash as digest
 
-from blockmix.em.loop import Waypoint
+from blockmix.em.loop import LoopState
 from blockmix.persistence.atomic import remove
 from blockmix.persistence.model_file import Storable, load, save
 from blockmix.rows import Rows
@@ -29,7 +28,7 @@ class FitOnItsWay(Storable):
 
     settings: dict[str, str]
     columns: FloatArray
-    waypoints: dict[str, Waypoint]
+    waypoints: dict[str, LoopState[Any]]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """No parameters."""
@@ -53,15 +52,15 @@ class Checkpoint:
         if Path(path).exists():
             self._fit.waypoints = self._found().waypoints
 
-    def waypoint(self, leg: str) -> Waypoint | None:
+    def state(self, leg: str) -> LoopState[Any] | None:
         """Where a part of the race stood when the process ended, if it had begun."""
         return self._fit.waypoints.get(leg)
 
-    def keep(self, leg: str, here: Waypoint) -> None:
+    def save(self, leg: str, here: LoopState[Any]) -> None:
         """Write where a part of the race stands."""
         with self._turn:
             # A copy of the trace, which grows: another start may write it between a value and its parameters.
-            self._fit.waypoints[leg] = replace(here, trace=list(here.trace))
+            self._fit.waypoints[leg] = here
             save(self._fit, self._path)
 
     def remove(self) -> None:

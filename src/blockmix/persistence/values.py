@@ -168,6 +168,7 @@ def _assembled(weights: NDArray[Any], means: NDArray[Any], covariances: tuple[Bl
 _KINDS: dict[str, _Kind] = {
     "tuple": _Kind(tuple, lambda value: {"items": list(value)}, lambda items: tuple(items)),
     "dict": _Kind(dict, lambda value: {"items": [list(pair) for pair in value.items()]}, lambda items: dict(items)),
+    "frozenset": _Kind(frozenset, lambda value: {"items": sorted(value)}, lambda items: frozenset(items)),
     "range": _Kind(range, lambda value: {"ends": [value.start, value.stop, value.step]}, lambda ends: range(*ends)),
     "float": _Kind(float, lambda value: {"text": repr(value)}, lambda text: float(text)),  # nan, inf: JSON has neither
     "scalar": _Kind(np.generic, lambda value: {"type": value.dtype.str, "value": value.item()}, _scalar),

@@ -20,9 +20,9 @@ def column_names(estimator: Any) -> list[str]:
     return [f"x{j}" for j in range(estimator.n_features_in_)]
 
 
-def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str]) -> None:
+def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str], dtype: Any = None) -> None:
     """Raise a ValueError that names the first column without variation."""
-    noise = (8 * np.finfo(variances.dtype).eps * np.abs(mean)) ** 2
+    noise = (8 * np.finfo(dtype or variances.dtype).eps * np.abs(mean)) ** 2
     constant = np.flatnonzero(~(variances > noise))
     if len(constant):
         j = int(constant[0])
