@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.em.block.e_step import log_joint
+from blockmix.em.block.e_step import Density, log_joint
 from blockmix.em.block.family import BlockFamily
 from blockmix.em.block.parameters import Parameters, Prior
 from blockmix.em.block.regroup import Proposer
@@ -220,7 +220,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
-        return partial(log_joint, parameters=self._parameters)
+        return partial(log_joint, density=Density.of(self._parameters, self.means_.dtype))
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         return np.asarray(self.means_[g] + self.blocks_[g].sample(n, rng))

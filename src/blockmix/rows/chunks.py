@@ -55,6 +55,11 @@ class Chunk:
     scale: FloatArray
 
     @property
+    def units(self) -> tuple[FloatArray, FloatArray]:
+        """Location and 1 / scale, for compiled code."""
+        return self.location, 1 / self.scale
+
+    @property
     def values(self) -> FloatArray:
         """Standardized values (x − location) / scale in double precision, shape (m, p)."""
         return (self.X - self.location) / self.scale

@@ -43,19 +43,10 @@ def _load(X: Any, rows: Any, location: Any, inverse: Any, tile: Any) -> None:
 
 
 @_compiled
-def log_joint(
-    X: Any,
-    location: Any,
-    inverse: Any,
-    level: Any,
-    means: Any,
-    order: Any,
-    blocks: Any,
-    first: Any,
-    whiteners: Any,
-    joint: Any,
-) -> None:
-    """Write level_g − ½ Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² to joint (m, G); whiteners hold the L⁻¹."""
+def log_joint(X: Any, units: Any, density: Any, joint: Any) -> None:
+    """Write level_g − ½ Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² to joint (m, G)."""
+    location, inverse = units
+    level, means, order, blocks, first, whiteners = density
     m, p = X.shape
     G = len(level)
     rows = np.arange(m)
@@ -110,21 +101,10 @@ def responsibilities(joint: Any, weights: Any) -> Any:
 
 
 @_compiled
-def moments(
-    X: Any,
-    weights: Any,
-    z: Any,
-    location: Any,
-    inverse: Any,
-    means: Any,
-    order: Any,
-    blocks: Any,
-    first: Any,
-    weight: Any,
-    excess: Any,
-    scatter: Any,
-) -> None:
+def moments(X: Any, weights: Any, z: Any, units: Any, density: Any, weight: Any, excess: Any, scatter: Any) -> None:
     """Add Σz to weight (G,), Σz(x − μ) to excess (G, p) and Σz(x − μ)(x − μ)ᵀ, lower triangles, to the flat scatter."""
+    location, inverse = units
+    _, means, order, blocks, first, _ = density
     m, p = X.shape
     near = np.empty(m, np.int64)
     tile = np.empty((p, TILE), X.dtype)

@@ -80,7 +80,7 @@ class Proposer:
         G, p = old.means.shape
         step = G if self.shared else max(1, _TOGETHER // (p * p))
         for start in range(0, G, step):
-            components = slice(start, min(start + step, G))
+            components = range(start, min(start + step, G))
             statistics = full_scatter(rows, old, components, z)
             shift = statistics.means(old.means) - old.means
             for at, scatter in enumerate(statistics.scatter):

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from blockmix.em.block.e_step import log_joint
+from blockmix.em.block.e_step import Density, posterior
 from blockmix.em.block.parameters import Layout, Parameters
 from blockmix.rows import Chunk, Rows
 from blockmix.structure.types import FloatArray
@@ -64,66 +64,49 @@ class Statistics:
         )
 
 
-def posterior(chunk: Chunk, parameters: Parameters) -> tuple[FloatArray, float]:
-    """Responsibilities (m, G) of the rows of a chunk, and its log-likelihood."""
-    from blockmix.em.block.kernels import responsibilities
-
-    z = log_joint(chunk, parameters)
-    return z, responsibilities(z, chunk.weights)
-
-
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     """Read every row once."""
-    return rows.map_sum(partial(_chunk_statistics, parameters=parameters))
+    density = Density.of(parameters, rows.dtype)
+    return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.layout.size))
 
 
-def _chunk_statistics(chunk: Chunk, parameters: Parameters) -> Statistics:
+def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
     from blockmix.em.block.kernels import moments
 
-    layout, means = parameters.layout, parameters.means
-    z, log_likelihood = posterior(chunk, parameters)
-    weight, excess, scatter = np.zeros(len(means)), np.zeros(means.shape), np.zeros(layout.size)
-    moments(
-        chunk.X,
-        chunk.weights,
-        z,
-        chunk.location,
-        1 / chunk.scale,
-        means.astype(chunk.X.dtype, copy=False),
-        layout.order,
-        layout.blocks,
-        layout.first,
-        weight,
-        excess,
-        scatter,
-    )
+    z, log_likelihood = posterior(chunk, density)
+    weight, excess, scatter = np.zeros(z.shape[1]), np.zeros(density.means.shape), np.zeros(size)
+    moments(chunk.X, chunk.weights, z, chunk.units, density, weight, excess, scatter)
     return Statistics(log_likelihood, weight, excess, scatter)
 
 
 def full_scatter(
-    rows: Rows, parameters: Parameters, components: slice = slice(None), z: FloatArray | None = None
+    rows: Rows, parameters: Parameters, components: range | None = None, z: FloatArray | None = None
 ) -> Statistics:
     """Statistics with full scatter matrices, of some components or, where they share a covariance, of their sum.
 
     Responsibilities z, shape (N, G), are those of the parameters unless they are given.
     """
-    return rows.map_sum(partial(_chunk_scatter, parameters=parameters, components=components, given=z))
+    chosen = range(len(parameters.weights)) if components is None else components
+    density = Density.of(parameters, rows.dtype)
+    shared = parameters.layout.shared
+    return rows.map_sum(partial(_chunk_scatter, density=density, shared=shared, components=chosen, given=z))
 
 
-def _chunk_scatter(chunk: Chunk, parameters: Parameters, components: slice, given: FloatArray | None) -> Statistics:
-    z, log_likelihood = posterior(chunk, parameters) if given is None else (given[chunk.place], np.nan)
+def _chunk_scatter(
+    chunk: Chunk, density: Density, shared: bool, components: range, given: FloatArray | None
+) -> Statistics:
+    z, log_likelihood = posterior(chunk, density) if given is None else (given[chunk.place], np.nan)
     share = np.asarray(z * chunk.weights[:, None])
     values = chunk.values
     p = values.shape[1]
     excess = np.zeros((share.shape[1], p))
-    chosen = range(share.shape[1])[components]
-    scatter = np.zeros((1 if parameters.layout.shared else len(chosen), p, p))
-    for at, g in enumerate(chosen):
+    scatter = np.zeros((1 if shared else len(components), p, p))
+    for at, g in enumerate(components):
         counts = share[:, g] > 0
         root = np.sqrt(share[counts, g])
-        centered = (values[counts] - parameters.means[g]) * root[:, None]
+        centered = (values[counts] - density.means[g]) * root[:, None]
         excess[g] = root @ centered
-        scatter[0 if parameters.layout.shared else at] += centered.T @ centered
+        scatter[0 if shared else at] += centered.T @ centered
     return Statistics(log_likelihood, share.sum(axis=0), excess, scatter)
 
 
