@@ -191,13 +191,13 @@ class Spread:
 
     @classmethod
     def _about(cls, chunk: Chunk, shift: FloatArray) -> Spread:
-        weights = chunk.weights.astype(float, copy=False)
-        weight = float(weights.sum())
-        centered = chunk.X - shift
-        offset = weights @ centered / (weight or 1)
-        with np.errstate(over="ignore"):  # `refuse_constant` names the column
-            squares = weights @ np.multiply(centered, centered, out=centered)
-        return cls(len(weights), weight, shift + offset, np.maximum(squares - weight * offset**2, 0))
+        from blockmix.rows.kernels import deviations
+
+        weight = float(chunk.weights.sum())
+        offset, squares = np.zeros_like(shift), np.zeros_like(shift)
+        deviations(chunk.X, chunk.weights, shift, offset, squares)
+        offset /= weight or 1
+        return cls(len(chunk.X), weight, shift + offset, np.maximum(squares - weight * offset**2, 0))
 
     def __add__(self, other: Spread) -> Spread:
         weight = self.weight + other.weight

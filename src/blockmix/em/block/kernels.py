@@ -142,6 +142,16 @@ def moments(X: Any, weights: Any, z: Any, units: Any, density: Any, weight: Any,
 
 
 @_compiled
+def center(X: Any, rows: Any, share: Any, units: Any, mean: Any, centered: Any) -> None:
+    """Write √share (x − μ) of some rows, standardized, to centered (k, p)."""
+    location, inverse = units
+    for i in range(len(rows)):
+        root = np.sqrt(share[rows[i]])
+        for j in range(len(mean)):
+            centered[i, j] = ((X[rows[i], j] - location[j]) * inverse[j] - mean[j]) * root
+
+
+@_compiled
 def recenter(scatter: Any, weight: Any, shift: Any, order: Any, blocks: Any, first: Any) -> None:
     """Move the flat scatter from the old means to the new: subtract n_g d dᵀ with d = shift[g]; lower triangles."""
     for g in range(len(weight)):

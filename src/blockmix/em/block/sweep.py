@@ -95,30 +95,33 @@ def full_scatter(
 def _chunk_scatter(
     chunk: Chunk, density: Density, shared: bool, components: range, given: FloatArray | None
 ) -> Statistics:
+    from blockmix.em.block.kernels import center
+
     z, log_likelihood = posterior(chunk, density) if given is None else (given[chunk.place], np.nan)
     share = np.asarray(z * chunk.weights[:, None])
-    values = chunk.values
-    p = values.shape[1]
-    excess = np.zeros((share.shape[1], p))
-    scatter = np.zeros((1 if shared else len(components), p, p))
+    G, p = density.means.shape
+    excess, scatter = np.zeros((G, p)), np.zeros((1 if shared else len(components), p, p))
     for at, g in enumerate(components):
-        counts = share[:, g] > 0
-        root = np.sqrt(share[counts, g])
-        centered = (values[counts] - density.means[g]) * root[:, None]
-        excess[g] = root @ centered
+        own = np.ascontiguousarray(share[:, g])
+        rows = np.flatnonzero(own)
+        centered = np.empty((len(rows), p), dtype=chunk.X.dtype)
+        center(chunk.X, rows, own, chunk.units, density.means[g], centered)
+        excess[g] = np.sqrt(own[rows]) @ centered
         scatter[0 if shared else at] += centered.T @ centered
     return Statistics(log_likelihood, share.sum(axis=0), excess, scatter)
 
 
 def component_means(rows: Rows, z: FloatArray) -> FloatArray:
     """Means of the components, shape (G, p), for given responsibilities (N, G)."""
-
-    def of(chunk: Chunk) -> Statistics:
-        share = np.asarray(z[chunk.place] * chunk.weights[:, None])
-        return Statistics(np.nan, share.sum(axis=0), share.T @ chunk.values, np.zeros(0))
-
-    found = rows.map_sum(of)
+    found = rows.map_sum(partial(_chunk_sums, z=z))
     return found.means(np.zeros_like(found.excess))
+
+
+def _chunk_sums(chunk: Chunk, z: FloatArray) -> Statistics:
+    share = np.asarray(z[chunk.place] * chunk.weights[:, None])
+    weight = share.sum(axis=0)
+    sums = (share.T @ chunk.X - weight[:, None] * chunk.location) / chunk.scale
+    return Statistics(np.nan, weight, sums, np.zeros(0))
 
 
 def unit_parameters(means: FloatArray, layout: Layout) -> Parameters:
