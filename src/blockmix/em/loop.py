@@ -24,11 +24,11 @@ from blockmix.em.block.sweep import (
 )
 from blockmix.em.block.sweep_shared import sweep
 from blockmix.em.convergence import Aitken, Outcome
-from blockmix.grouping.forest import AT_ONCE, find_all_groups
 from blockmix.grouping.protocols import Grouping
+from blockmix.grouping.registry import find_groups
 from blockmix.rows import Chunk, Rows
-from blockmix.structure.blocks import logdets
-from blockmix.structure.objective import price
+from blockmix.structure.objective import bic_price
+from blockmix.structure.objective import objective as partition_objective
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -41,6 +41,7 @@ _STILL = 1e-3
 # Rows beyond its largest block from which a component counts when starts are compared. On Ecoli random starts end with
 # components of 1, 1, 4 and 4 rows, a higher likelihood than any other start and ARI 0.25 instead of 0.63.
 _SPARE = 5
+AT_ONCE = 96  # columns of all covariances that are held at once
 _MIN_ROWS = 0.5  # a component that explains less than half a row is dead
 
 Callback = Callable[[int, float], object]
@@ -61,7 +62,7 @@ class Model:
 
     def price(self, rows: Rows) -> float:
         """Price of a covariance parameter: BIC's where the number of groups is chosen, nothing where it is given."""
-        return price(rows.total_weight, rows.n_columns) if self.priced else 0.0
+        return bic_price(rows.total_weight) if self.priced else 0.0
 
     def admits(self, layout: Layout) -> bool:
         """Whether the components share their groups, and have as many, as the model says."""
@@ -233,7 +234,8 @@ def propose(full: Statistics, scatter: FloatArray, old: Layout | None, model: Mo
         vary = (np.diagonal(S, axis1=1, axis2=2) > 0).all(axis=1)
         if not vary.all():
             raise ValueError(SINGULAR.format(first + np.argmin(vary)))
-        found = find_all_groups(S, np.maximum(weight[part], 2), model.n_groups[part], model.grouping)
+        every = zip(S, np.maximum(weight[part], 2).tolist(), model.n_groups[part], strict=True)
+        found = [find_groups(own, n, number, model.grouping).partition for own, n, number in every]
         if old is not None:
             found = _better(S, sizes[part], found, list(old.partitions[part]), model.price(rows))
         partitions += found
@@ -246,9 +248,7 @@ def _better(S: FloatArray, n: FloatArray, new: list[Partition], old: list[Partit
     """The new partition of each covariance (G, p, p) where it raises the objective, else the old one itself."""
     if new == old:
         return old
-    likelihood = 0.5 * n * (logdets(S, old) - logdets(S, new))
-    paid = [cost * (a.n_parameters - b.n_parameters) for a, b in zip(new, old, strict=True)]
-    rises = likelihood - paid > 1e-9 * n
+    rises = partition_objective(S, new, n, cost) - partition_objective(S, old, n, cost) > 1e-9 * n
     return [a if rise else b for a, b, rise in zip(new, old, rises.tolist(), strict=True)]
 
 

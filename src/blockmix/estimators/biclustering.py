@@ -32,7 +32,8 @@ from blockmix.em.starts.modes import Mode, modes
 from blockmix.estimators.base import Scorer
 from blockmix.estimators.em_mixture import RacedMixture
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
-from blockmix.grouping.rules import BicRule, as_grouping, as_rule
+from blockmix.grouping.registry import as_grouping, as_rule
+from blockmix.grouping.rules import BicRule
 from blockmix.rows import Rows
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.types import FloatArray, IntArray, RandomState
