@@ -25,10 +25,11 @@ from blockmix.em.starts.modes import Mode, modes
 from blockmix.estimators.base import Scorer
 from blockmix.estimators.em_mixture import EMMixture
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
-from blockmix.grouping.rules import BicRule, as_grouping, as_rule
+from blockmix.grouping.registry import as_grouping, as_rule
+from blockmix.grouping.rules import BicRule
 from blockmix.rows import Rows
 from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.objective import price
+from blockmix.structure.objective import bic_price
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 
@@ -173,7 +174,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
             as_grouping(self.grouping, self.random_state),
             self.shared_covariance and self.n_components > 1,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
-            price(rows.total_weight, rows.n_columns) if priced else 0.0,
+            bic_price(rows.total_weight) if priced else 0.0,
         )
         return BlockFamily(proposer, rows.total_weight)
 

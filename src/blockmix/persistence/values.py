@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.em.block.parameters import Parameters, assemble
-from blockmix.grouping.rules import GROUPINGS, RULES
+from blockmix.grouping.registry import GROUPINGS, RULES
 from blockmix.structure.blocks import BlockCovariance
 
 _TAG = "$"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from blockmix.grouping.hierarchical import HierarchicalGrouping, cut, spans
+from blockmix.grouping.hierarchical import cut, spans, tree_of
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.moments import Moments, correlation
 from blockmix.structure.partition import Partition
@@ -66,9 +66,7 @@ def component_view(
     """View of a component with this covariance, from rows X, shape (N, p), that count `weights`, shape (N,)."""
     estimated = correlation(block.dense())
     observed = None if X is None else observed_correlation(X, weights)
-    grouping = getattr(model, "grouping", None)
-    trees = grouping if isinstance(grouping, HierarchicalGrouping) else HierarchicalGrouping()
-    tree = trees.tree(estimated if observed is None else observed)
+    tree = tree_of(getattr(model, "grouping", None)).tree(estimated if observed is None else observed)
     return ComponentView(block.partition, estimated, observed, tree)
 
 

@@ -15,9 +15,9 @@ from blockmix.em.block.m_step import SINGULAR, from_scatter
 from blockmix.em.block.parameters import Layout, Parameters, Prior
 from blockmix.em.block.sweep import Statistics, component_means, full_scatter, unit_parameters
 from blockmix.grouping.protocols import Grouping
-from blockmix.grouping.rules import find_groups
+from blockmix.grouping.registry import find_groups
 from blockmix.rows import Rows
-from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.objective import objective
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -108,9 +108,8 @@ class Proposer:
             return new
         if new == old:
             return old
-        gain = 0.5 * n * (BlockCovariance.of(S, old).logdet - BlockCovariance.of(S, new).logdet)
-        paid = self.price * (new.n_parameters - old.n_parameters)
-        return new if gain - paid > 1e-9 * n else old
+        ahead, behind = objective(np.stack([S, S]), [new, old], n, self.price)
+        return new if ahead - behind > 1e-9 * n else old
 
 
 def _gathered(scatter: FloatArray, partition: Partition) -> FloatArray:
