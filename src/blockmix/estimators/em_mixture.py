@@ -12,7 +12,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,6 +29,7 @@ from blockmix.em.starts.annealing import critical_eigenvalues
 from blockmix.em.starts.starts import STARTS, distinct, given, start
 from blockmix.em.starts.starts import portfolio as portfolio_of
 from blockmix.estimators.base import Mixture, Scorer, most_probable
+from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.validation import rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
 from blockmix.plotting import likelihood_trace
@@ -112,12 +112,12 @@ class RacedMixture(Mixture):
         refuse_constant(rows.location, rows.scale**2, column_names(self))
         model = self._model(rows)
         rows = self._in_units(rows)
-        kept = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows)
+        kept = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows, VALUES)
         with one_blas_thread():
             runners = self._race(rows, model, self._teller(callback, _shift(rows)), kept)
             self._keep(runners, rows)
             found = self._warnings(runners[0].ascent, rows, model)
-        if kept is not None and runners[0].ascent.outcome is not Outcome.INTERRUPTED:
+        if kept is not None and runners[0].ascent.outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
             kept.remove()
         self.warnings_ = [str(warning) for warning in found]
         for warning in found:
@@ -134,7 +134,12 @@ class RacedMixture(Mixture):
         def run(begin: Any, max_iter: int, hear: Callback | None, leg: str) -> Ascent:
             if kept is None:
                 return self._climb(rows, begin, model, max_iter, hear)
-            return self._climb(rows, kept.waypoint(leg) or begin, model, max_iter, hear, partial(kept.keep, leg))
+
+            def keep(here: Any) -> None:
+                # A copy of the trace, which grows: another start may write it between a value and its parameters.
+                kept.write(leg, replace(here, trace=list(here.trace)))
+
+            return self._climb(rows, kept.state(leg) or begin, model, max_iter, hear, keep)
 
         portfolio = isinstance(self.init, str) and self.init == "portfolio"
         return race(self._starts(rows, model, portfolio), run, self.max_iter, self.n_jobs, tell, portfolio)

@@ -22,6 +22,7 @@ from blockmix.em.multistart import Progress
 from blockmix.em.starts.starts import distinct, start
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.estimators.storable import Storable
 from blockmix.estimators.topics.importance import (
     centrality,
     group_means,
@@ -46,7 +47,6 @@ from blockmix.estimators.topics.terms import (
 )
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.grouping.protocols import Grouping, Rule
-from blockmix.persistence.model_file import Storable
 from blockmix.plotting import importance_heatmap
 from blockmix.structure.moments import correlation
 from blockmix.structure.types import FloatArray, IntArray, RandomState
