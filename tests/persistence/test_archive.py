@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from stored import MODEL, X, refusal, same, tampered
+from stored import MODEL, X, members_of, refusal, same, tampered
 
 from blockmix import load
 
@@ -93,6 +94,34 @@ def test_other_members_are_refused_and_never_written(name: str, tmp_path: Path) 
     path = tampered(folder, members={name: b"x"})
     assert refusal(path) == f"holds {name!r}, which is no part of a saved model"
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["honest", "inner", "tampered"]
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("name", ["model.json", "arrays/0.npy"])
+def test_a_bomb_is_refused_before_it_is_opened(name: str, compression: int, tmp_path: Path) -> None:
+    # The directory claims a small size, which Python's zipfile believes until 20 MB of blanks are unpacked.
+    path = tmp_path / "bomb"
+    MODEL.save(path)
+    content = members_of(path) | {name: b" " * 20_000_000}
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, data in content.items():
+            archive.writestr(member, data, compression if member == name else zipfile.ZIP_STORED)
+    entry = path.read_bytes().index(b"PK\x01\x02")
+    raw = bytearray(path.read_bytes())
+    while raw[entry + 46 : entry + 46 + len(name)] != name.encode():
+        entry = raw.index(b"PK\x01\x02", entry + 4)
+    for claimed in (raw, patched(raw, entry + 24, 100)):
+        path.write_bytes(claimed)
+        tracemalloc.start()
+        assert refusal(path) == f"holds {name} compressed: it was not written by blockmix"
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+        tracemalloc.stop()
+
+
+def patched(content: bytes, place: int, number: int) -> bytes:
+    changed = bytearray(content)
+    struct.pack_into("<I", changed, place, number)
+    return bytes(changed)
 
 
 def test_members_that_lie_on_each_other_are_refused(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.factor import FactorBiclustering
 from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.topics.biclustering import TopicBiclustering
+from blockmix.estimators.validity import check_block_diagonal, check_factor, check_gaussian, check_topics
 from blockmix.persistence import model_file
 from blockmix.persistence.archive import Refusal
 
@@ -42,17 +43,24 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     return model_file.load(path, ESTIMATORS, VALUES.with_classes(classes))
 
 
-def _restored(cls: Any, parameters: dict[str, Any], state: dict[str, Any]) -> Any:
-    """The estimator with these parameters and this fitted state."""
+def _restored(cls: Any, check: Callable[[Any], None], parameters: dict[str, Any], state: dict[str, Any]) -> Any:
+    """The estimator with these parameters and this fitted state, checked."""
     unknown = sorted(set(parameters) - set(cls._get_param_names()))
     if unknown:
         raise Refusal(f"has a parameter {unknown[0]!r}, which this version of blockmix does not know: update blockmix")
     model = cls(**parameters)
     model._restore(state)
+    if any(name.endswith("_") for name in vars(model)) or hasattr(model, "_parameters"):
+        check(model)
     return model
 
 
 ESTIMATORS: dict[str, model_file.Restore] = {
-    cls.__name__: partial(_restored, cls)
-    for cls in (BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, TopicBiclustering)
+    cls.__name__: partial(_restored, cls, check)
+    for cls, check in (
+        (BlockDiagonalCovariance, check_block_diagonal),
+        (FactorBiclustering, check_factor),
+        (GaussianBiclustering, check_gaussian),
+        (TopicBiclustering, check_topics),
+    )
 }

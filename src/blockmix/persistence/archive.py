@@ -86,6 +86,8 @@ def _check_members(members: list[ZipInfo], size: int) -> None:
     for member in members:
         if member.filename != _DOCUMENT and not _ARRAY.fullmatch(member.filename):
             raise Refusal(f"holds {member.filename[:_LONGEST]!r}, which is no part of a saved model")
+        if member.compress_type != ZIP_STORED or member.compress_size != member.file_size:
+            raise Refusal(f"holds {member.filename} compressed: it was not written by blockmix")
     # The directory of a zip file may list the same bytes many times.
     if sum(member.file_size for member in members) > size or len(set(names)) < len(names):
         raise Refusal("holds more than its own size: it was not written by blockmix")
