@@ -43,7 +43,7 @@ def fit(
 
     Notes
     -----
-    - ``obs[key_added]``: cluster of each observation, categorical; ``obs[key_added + "_probability"]``: its probability.
+    - ``obs[key_added]``: cluster of an observation, categorical; ``obs[key_added + "_probability"]``: its probability.
     - ``varm[key_added + "_groups"]``: group of each variable in each cluster, shape (p, G).
     - ``var[key_added + "_group"]``: with a shared covariance instead, the group of each variable, categorical.
     - ``uns[key_added]``: parameters, weights, means, numbers of groups, log-likelihood, BIC, outcome.
