@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from blockmix.estimators.biclustering import GaussianBiclustering
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.factor import FactorBiclustering
+    from blockmix.estimators.loading import load
     from blockmix.estimators.topics.biclustering import TopicBiclustering
     from blockmix.grouping.protocols import GroupingWarning
-    from blockmix.persistence.model_file import load
     from blockmix.selection.table import SelectionTable, select
     from blockmix.selection.trials import SelectionWarning
     from blockmix.structure.partition import Partition
@@ -49,7 +49,7 @@ _HOMES = {
     "SelectionTable": "selection.table",
     "SelectionWarning": "selection.trials",
     "TopicBiclustering": "estimators.topics.biclustering",
-    "load": "persistence.model_file",
+    "load": "estimators.loading",
     "select": "selection.table",
 }
 

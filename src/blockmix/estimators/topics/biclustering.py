@@ -22,10 +22,10 @@ from blockmix.em.multistart import Progress
 from blockmix.em.starts.starts import distinct, start
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.estimators.storable import Storable
 from blockmix.estimators.topics import importance, terms
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.grouping.protocols import Grouping, Rule
-from blockmix.persistence.model_file import Storable
 from blockmix.plotting import importance_heatmap
 from blockmix.structure.moments import correlation
 from blockmix.structure.types import FloatArray, IntArray, RandomState
