@@ -83,8 +83,7 @@ def _mixture(weights: FloatArray, means: FloatArray, covariances: tuple[BlockCov
     require(isinstance(covariances, tuple) and len(covariances) in (1, G), f"a mixture has no {G} covariances")
     for covariance in covariances:
         require(
-            isinstance(covariance, BlockCovariance)
-            and covariance.partition.n_columns == p
+            isinstance(covariance, BlockCovariance) and covariance.partition.n_columns == p,
             f"a covariance does not suit means of {p} columns",
         )
     return assemble(weights, means, covariances * (G if len(covariances) == 1 else 1))
