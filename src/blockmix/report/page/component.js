@@ -45,7 +45,7 @@ class ComponentPanel {
 
   controls() {
     const { view, id, p } = this;
-    const bounds = { min: view.leastGroups, max: p, step: 1 };
+    const bounds = { min: view.minGroups, max: p, step: 1 };
     const change = (event) => this.showCut(Number(event.target.value));
     const about = { "aria-describedby": `${id}-status`, "aria-controls": `${id}-groups` };
     const label = `Number of groups, ${view.name}`;
@@ -74,7 +74,7 @@ class ComponentPanel {
 
   showCut(K) {
     const { view, p, fittedK } = this;
-    K = Math.min(p, Math.max(view.leastGroups, Math.round(K) || 1));
+    K = Math.min(p, Math.max(view.minGroups, Math.round(K) || 1));
     const labels = cut(view.merges, K);
     if (K === fittedK && labels.every((label, column) => label === view.labels[column])) return this.showFitted(true);
     const largest = Math.max(...groupsOf(labels).map((group) => group.length));
