@@ -33,11 +33,11 @@ class Visit:
     def __init__(self, browser: Any, path: Path, **context: Any) -> None:
         self.context = browser.new_context(viewport={"width": 1200, "height": 900}, **context)
         self.page = self.context.new_page()
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda message: self.told.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.told.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: (self.told.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("console", lambda message: self.messages.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.messages.append(f"error: {error}"))
+        self.page.on("dialog", lambda dialog: (self.messages.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
         self.path = path
@@ -45,9 +45,9 @@ class Visit:
     def close(self) -> None:
         """Red if the page complained, or asked for anything but itself."""
         self.page.wait_for_timeout(50)
-        told, requests = self.told, self.requests
+        messages, requests = self.messages, self.requests
         self.context.close()
-        assert told == []
+        assert messages == []
         assert [url for url in requests if not url.startswith("data:")] == [self.path.as_uri()]
 
     def groups(self, component: int) -> list[set[str]]:
@@ -135,7 +135,7 @@ def map_of(page: Any, component: int = 0, index: int = 0) -> str:
     return str(picture.evaluate("canvas => canvas.toDataURL()"))
 
 
-def test_hover_and_keys_tell_names_and_values(visit: Visit, wine: Any) -> None:
+def test_hover_and_keys_show_names_and_values(visit: Visit, wine: Any) -> None:
     _, model, X = wine
     page = visit.page
     canvas = page.locator("#component-0 canvas.raster").first

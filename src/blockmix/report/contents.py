@@ -148,7 +148,7 @@ def _facts(subject: Subject, classes: dict[str, Any] | None) -> list[dict[str, s
         for name in (n for n in ("bic", "icl") if n in criteria):
             add(name.upper(), f"{criteria[name]:,.1f}".replace(",", "\u202f"), "smaller is better")
     if subject.is_mixture and hasattr(model, "outcome_"):
-        add("The fit", str(model.outcome_), f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}")
+        add("Outcome", str(model.outcome_), f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}")
     if probabilities is not None and probabilities.shape[1] > 1:
         certain = float((probabilities.max(axis=1) >= 0.9).mean())
         add("Clear rows", f"{100 * certain:.1f} %", "probability at least 0.9")

@@ -1,12 +1,12 @@
-// Component: observed and estimated correlation, the tree, the slider that cuts it, and the groups it makes.
+// Component: observed and estimated correlation, the tree, the slider that cuts it, and the resulting groups.
 
 const GUTTER = Math.round(28 + Math.min(112, 6.2 * Math.max(...report.columns.map((name) => name.length), 7)));
 
-const NO_FEWER = "Fewer groups than fitted need the data: the estimated correlation is zero between groups.";
+const NO_FEWER = "Cutting into fewer groups than fitted needs the data: estimated correlations are zero between groups.";
 
 class ComponentPanel {
   constructor(view, index) {
-    Object.assign(this, { view, index, id: `component-${index}`, lens: new Lens() });
+    Object.assign(this, { view, index, id: `component-${index}`, viewport: new Viewport() });
     this.pixels = decoded(view.pixels);
     this.p = view.leaves.length;
     this.cells = view.starts.length - 1;
@@ -23,7 +23,7 @@ class ComponentPanel {
     const { view, id } = this;
     const kinds = view.observed ? ["observed", "estimated"] : ["estimated"];
     this.rasters = kinds.map((kind) => this.raster(kind));
-    this.tree = new Dendrogram(view, this.lens, GUTTER, () => this.state, (K) => this.showCut(K));
+    this.tree = new Dendrogram(view, this.viewport, GUTTER, () => this.state, (K) => this.showCut(K));
     this.list = h("div", { class: "groups", id: `${id}-groups` });
     const titles = { observed: "Observed", estimated: "Estimated" };
     const figure = (raster, i) => h("figure", {}, h("figcaption", {}, titles[kinds[i]]), raster.canvas);
@@ -32,8 +32,8 @@ class ComponentPanel {
       h("div", { class: "maps" },
         h("figure", { class: "tree-figure" }, h("figcaption", {}, "Tree of the columns"), this.tree.canvas),
         this.controls(), this.rasters.map(figure)),
-      h("div", { class: "under" }, scale(1, "correlation"), zoomButtons(this.lens, view.name),
-        h("p", { class: "hint how" }, "Click a map, then wheel or + − 0 to zoom, arrows to walk; drag to move.")),
+      h("div", { class: "under" }, scale(1, "correlation"), zoomButtons(this.viewport, view.name),
+        h("p", { class: "hint how" }, "Click a map, then zoom with the wheel or + − 0. Arrow keys read values; drag to pan.")),
       this.list);
   }
 
@@ -63,12 +63,12 @@ class ComponentPanel {
       this.status, this.back, view.observed ? null : h("p", { class: "hint" }, NO_FEWER));
   }
 
-  showFitted(say = false) {
+  showFitted(spoken = false) {
     const { view, fittedK } = this;
-    const told = `As fitted: ${count(fittedK, "group")}` + (view.isCut
-      ? `, which is this tree cut at ${fittedK}.`
-      : ". The fit weighs the likelihood, and its groups are not a cut of this tree.");
-    this.show(view.labels, view.isCut ? fittedK : null, fittedK, told, say);
+    const text = `As fitted: ${count(fittedK, "group")}` + (view.isCut
+      ? `, the same as this tree cut into ${fittedK}.`
+      : ". The fit maximizes the likelihood; its groups are not a cut of this tree.");
+    this.show(view.labels, view.isCut ? fittedK : null, fittedK, text, spoken);
     this.back.classList.add("gone");
   }
 
@@ -79,14 +79,14 @@ class ComponentPanel {
     if (K === fittedK && labels.every((label, column) => label === view.labels[column])) return this.showFitted(true);
     const largest = Math.max(...groupsOf(labels).map((group) => group.length));
     const changed = moved(view.labels, labels);
-    const told = `Tree cut into ${count(K, "group")}; the largest has ${count(largest, "column")}. `
-      + `${count(changed, "column")} in another group than fitted.`;
-    this.show(labels, K, K, told, true);
+    const text = `Tree cut into ${count(K, "group")}; the largest has ${count(largest, "column")}. `
+      + `${count(changed, "column")} in a different group than fitted.`;
+    this.show(labels, K, K, text, true);
     this.back.classList.remove("gone");
   }
 
-  /** Draw the groups of these labels: colors, order, frames, tree and list. */
-  show(labels, K, shownK, told, say) {
+  /** Show the groups of these labels in the maps, the tree and the list; K is null if they are not a cut. */
+  show(labels, K, shownK, text, spoken) {
     const order = this.reduced ? this.view.leaves : arranged(labels, this.view.leaves);
     const sizes = groupsOf(labels).map((group) => group.length);
     const numbers = this.numbers(labels, order, sizes);
@@ -95,14 +95,14 @@ class ComponentPanel {
     this.state = { labels, order, K, colorOf, sizes, runs: runs(labels, order) };
     this.slider.value = this.number.value = shownK;
     this.slider.setAttribute("aria-valuetext", count(shownK, "group"));
-    this.status.textContent = told;
+    this.status.textContent = text;
     this.element.dataset.groups = shownK;
-    if (say) announce(`${this.view.name}: ${told}`);
+    if (spoken) announce(`${this.view.name}: ${text}`);
     this.list.replaceChildren(groupList(labels, colorOf));
-    this.lens.changed();
+    this.viewport.changed();
   }
 
-  /** Numbers that choose the groups' colors: as in the other components, where there is a color for each. */
+  /** Color number of each group: the same as in other components if there are enough colors. */
   numbers(labels, order, sizes) {
     const families = report.families[Math.min(this.index, report.families.length - 1)];
     const enough = Math.max(...families) < GROUP_COLORS.length;
@@ -117,7 +117,7 @@ class ComponentPanel {
     return new Raster({
       label: `${kind} correlation of ${count(p, "column")}, ${view.name}. `
         + `Arrow keys read the values, plus and minus zoom.${names}`,
-      lens: this.lens, gutter: GUTTER, footer: 0, ratio: 1,
+      viewport: this.viewport, gutter: GUTTER, footer: 0, ratio: 1,
       shape: () => [this.cells, this.cells],
       image: () => (this.images[kind] ??= this.paint(kind)),
       overlay: (context, place) => this.frames(context, place),
@@ -155,7 +155,7 @@ class ComponentPanel {
     }
   }
 
-  /** Names of the columns where there is room for them, else the sizes of the groups; a strip in the groups' colors. */
+  /** Column names if they fit, else group sizes; and a strip in the groups' colors. */
   names(context, { margin, height, Y, zoom }) {
     const { p } = this;
     const { runs, order, colorOf, sizes } = this.state;
@@ -191,7 +191,7 @@ class ComponentPanel {
   }
 }
 
-/** How many columns would have to change group to turn one partition into the other, groups matched greedily. */
+/** Number of columns that change group between two partitions, with groups matched greedily. */
 function moved(before, after) {
   const overlap = new Map();
   before.forEach((a, column) => {
@@ -210,7 +210,7 @@ function moved(before, after) {
   return before.length - kept;
 }
 
-/** The groups by name: largest first, columns alone together at the end. */
+/** List of the groups, largest first, with single columns together at the end. */
 function groupList(labels, colorOf) {
   const groups = groupsOf(labels).map((columns, label) => ({ columns, label }));
   const together = groups.filter(({ columns }) => columns.length > 1);
