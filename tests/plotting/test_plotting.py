@@ -57,6 +57,15 @@ def test_the_heat_map_has_the_groups_in_order_and_framed() -> None:
     assert ax.images[0].get_clim() == (-1, 1)
 
 
+@pytest.mark.parametrize("p", [4, 30, 90, 150, 400, 2000])
+def test_frames_never_hide_their_blocks(p: int) -> None:
+    ax = plotting.correlation_heatmap(np.eye(p), Partition(np.arange(p) // 2))
+    ax.figure.canvas.draw()
+    column = ax.get_window_extent().width * 72 / (ax.figure.dpi * p)  # points
+    assert all(2 * patch.get_linewidth() <= 0.3 * patch.get_width() * column for patch in ax.patches)
+    assert len(ax.patches) == (p // 2 if p <= 400 else 0)
+
+
 def test_a_pair_draws_both_under_one_scale() -> None:
     partition, R = Partition([0, 0, 1]), np.array([[1, 0.5, -0.2], [0.5, 1, 0.1], [-0.2, 0.1, 1]])
     pair = plotting.correlation_pair(R, R * (R > 0.4), partition, title="x")

@@ -90,13 +90,13 @@ def _correlations(ax: Axes, R: FloatArray, partition: Partition, names: Sequence
     cells = bins(p, MOST_PIXELS)
     shown = binned(R[np.ix_(order, order)], cells, cells)
     image = ax.imshow(sharp(shown), cmap=SIGNED, vmin=-1, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
+    column = ax.get_window_extent().width * 72 / (ax.figure.dpi * p)  # width in points
     for start, size in zip(borders(partition.sizes), partition.sizes, strict=False):
-        # Frames around many single columns would hide the picture.
-        if size > 1 or p <= 100:
+        # Frames around many single columns, or wider than a tenth of their block, would hide the picture.
+        width = min(1.2, 0.1 * size * column)
+        if (size > 1 or p <= 100) and width > 0.1:
             corner = (start - 0.5, start - 0.5)
-            ax.add_patch(
-                Rectangle(corner, size, size, fill=False, edgecolor="black", linewidth=1.2 if p <= 300 else 0.7)
-            )
+            ax.add_patch(Rectangle(corner, size, size, fill=False, edgecolor="black", linewidth=width))
     name_columns(ax, names, order, both=True)
     ax.set_title(title)
     return image

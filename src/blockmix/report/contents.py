@@ -146,12 +146,12 @@ def _facts(subject: Subject, classes: dict[str, Any] | None) -> list[dict[str, s
     if subject.X is not None:
         criteria = model._criteria(subject.data, None) if subject.is_mixture else {}
         for name in (n for n in ("bic", "icl") if n in criteria):
-            add(name.upper(), f"{criteria[name]:,.1f}".replace(",", "\u202f"), "smaller is better")
+            add(name.upper(), _grouped(criteria[name], 1), "smaller is better")
     if subject.is_mixture and hasattr(model, "outcome_"):
         add("Outcome", str(model.outcome_), f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}")
     if probabilities is not None and probabilities.shape[1] > 1:
         certain = float((probabilities.max(axis=1) >= 0.9).mean())
-        add("Clear rows", f"{100 * certain:.1f} %", "probability at least 0.9")
+        add("Clear rows", f"{100 * certain:.1f}\u00a0%", "probability at least 0.9")
     if classes is not None:
         add("Agreement", f"{classes['ari']:.2f}", "adjusted Rand index with the known classes")
     return facts
@@ -262,8 +262,9 @@ def _short(text: str) -> str:
     return text if len(text) <= 120 else text[:119] + "…"
 
 
-def _grouped(number: int) -> str:
-    return f"{number:,}".replace(",", "\u202f")
+def _grouped(number: float, digits: int = 0) -> str:
+    """The number with narrow no-break spaces between thousands and a true minus sign, which never breaks off."""
+    return f"{number:,.{digits}f}".replace(",", "\u202f").replace("-", "−")
 
 
 def _finite(value: float) -> float | None:

@@ -104,7 +104,8 @@ class Checkerboard {
     const averaged = count(board.rowStarts[i + 1] - board.rowStarts[i], "row");
     const source = board.rows ? `row ${rowName(board.rows[i])}` : `mean of ${averaged}`;
     const value = ((this.byte(i, j) - 127) / 127) * board.limit;
-    return [columnsName(members, report.labels[g]), `${source} · component ${g}`, `${signed(value)} standard deviations`];
+    const deviations = `${signed(value)} standard deviations`;
+    return [columnsName(members, report.labels[g]), `${source} · component ${g}`, deviations];
   }
 }
 
@@ -116,8 +117,8 @@ function checkerboard(board) {
   const choosable = report.labels.length > 1 && !made.reduced;
   const line = count(Math.round(board.rowStarts.at(-1) / made.rows), "row");
   const texts = [
-    "The standardized data, rows sorted by component and columns by group. The strip above each component shows the "
-      + "colors of its own groups.",
+    "The standardized data, rows sorted by component and columns by group. The strip above each component shows "
+      + "the colors of its own groups.",
     board.rows ? "" : `Each line of pixels is the mean of about ${line}.`,
     board.sampled < board.total ? `Drawn from ${thousands(board.sampled)} of ${count(board.total, "row")}.` : "",
   ];

@@ -2,7 +2,11 @@
 
 const GUTTER = Math.round(28 + Math.min(112, 6.2 * Math.max(...report.columns.map((name) => name.length), 7)));
 
-const NO_FEWER = "Cutting into fewer groups than fitted needs the data: estimated correlations are zero between groups.";
+const NO_FEWER = "Fewer groups than fitted need the data: estimated correlations are zero between groups.";
+
+const HOW_TO_ZOOM = "Click a map, then zoom with the wheel or + − 0. Arrow keys read values; drag to pan.";
+
+const LISTED_GROUPS = 20; // of more groups the smallest are folded
 
 class ComponentPanel {
   constructor(view, index) {
@@ -33,7 +37,7 @@ class ComponentPanel {
         h("figure", { class: "tree-figure" }, h("figcaption", {}, "Tree of the columns"), this.tree.canvas),
         this.controls(), this.rasters.map(figure)),
       h("div", { class: "under" }, scale(1, "correlation"), zoomButtons(this.viewport, view.name),
-        h("p", { class: "hint how" }, "Click a map, then zoom with the wheel or + − 0. Arrow keys read values; drag to pan.")),
+        h("p", { class: "hint how" }, HOW_TO_ZOOM)),
       this.list);
   }
 
@@ -98,7 +102,7 @@ class ComponentPanel {
     this.status.textContent = text;
     this.element.dataset.groups = shownK;
     if (spoken) announce(`${this.view.name}: ${text}`);
-    this.list.replaceChildren(groupList(labels, colorOf));
+    this.list.replaceChildren(...groupList(labels, colorOf));
     this.viewport.changed();
   }
 
@@ -145,13 +149,15 @@ class ComponentPanel {
     return canvas;
   }
 
+  /** Frames around the groups that are large enough not to be hidden by them. */
   frames(context, { X, Y, width, zoom }) {
     const { p } = this;
     context.strokeStyle = ink("frame");
-    context.lineWidth = (width * zoom) / p > 6 ? 1.6 : 1;
     for (const { start, stop } of this.state.runs) {
-      if (stop - start === 1 && (width * zoom) / p < 5) continue;
-      context.strokeRect(X(start / p), Y(start / p), X(stop / p) - X(start / p), Y(stop / p) - Y(start / p));
+      const side = ((stop - start) / p) * width * zoom;
+      if (side < 6) continue;
+      context.lineWidth = side > 12 ? 1.6 : 1;
+      context.strokeRect(X(start / p), Y(start / p), side, Y(stop / p) - Y(start / p));
     }
   }
 
@@ -210,7 +216,7 @@ function moved(before, after) {
   return before.length - kept;
 }
 
-/** List of the groups, largest first, with single columns together at the end. */
+/** List of the groups, largest first, with single columns together at the end; the smallest of many are folded. */
 function groupList(labels, colorOf) {
   const groups = groupsOf(labels).map((columns, label) => ({ columns, label }));
   const together = groups.filter(({ columns }) => columns.length > 1);
@@ -219,7 +225,18 @@ function groupList(labels, colorOf) {
   const most = labels.length > 60 ? 9 : 40;
   const line = (head, columns, color) => h("li", {}, dot(color), h("b", {}, `${head} · ${columns.length}`), " ",
     names(columns.map(columnName), most));
-  return h("ul", { "aria-label": "Groups" },
-    together.map(({ columns, label }) => line(`Group ${label}`, columns, colorOf(label))),
+  const lines = (part) => part.map(({ columns, label }) => line(`Group ${label}`, columns, colorOf(label)));
+  const list = h("ul", { "aria-label": "Groups" }, lines(together.slice(0, LISTED_GROUPS)),
     alone.length ? line("Alone", alone, ink("faint")) : null);
+  const rest = together.slice(LISTED_GROUPS);
+  if (!rest.length) return [list];
+  const unfold = () => {
+    list.children[LISTED_GROUPS - 1].after(...lines(rest));
+    button.remove();
+  };
+  const [least, largest] = [rest.at(-1).columns.length, rest[0].columns.length];
+  const sizes = least === largest ? `${least} columns` : `${least} to ${largest} columns`;
+  const text = `and ${count(rest.length, "more group")} of ${sizes}`;
+  const button = h("button", { type: "button", class: "more", onclick: unfold }, text);
+  return [list, button];
 }

@@ -28,12 +28,14 @@ function page() {
 
 function themes() {
   const button = document.getElementById("theme");
+  const other = () => (theme() === "dark" ? "light" : "dark");
   const show = () => {
-    button.setAttribute("aria-pressed", String(theme() === "dark"));
+    button.textContent = other() === "dark" ? "Dark" : "Light";
+    button.setAttribute("aria-label", `Switch to ${other()} colors`);
     redrawAll();
   };
   button.addEventListener("click", () => {
-    document.documentElement.dataset.theme = theme() === "dark" ? "light" : "dark";
+    document.documentElement.dataset.theme = other();
     show();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);

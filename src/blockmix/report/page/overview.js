@@ -75,13 +75,15 @@ function selection() {
 function chart(label, series, xName, yName) {
   const [xs, ys] = ["x", "y"].map((axis) => series.flat().map((point) => point[axis]));
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const X = (x) => 64 + (right > left ? (x - left) / (right - left) : 0.5) * 320;
-  const Y = (y) => 12 + (high > low ? (high - y) / (high - low) : 0.5) * 120;
   const digits = high - low < 10 ? 1 : 0;
+  const number = (y) => thousands(y.toFixed(digits)).replace("-", "−");
+  const margin = Math.max(60, 16 + Math.max(...[number(low), number(high), yName].map(textWidth)));
+  const X = (x) => margin + 4 + (right > left ? (x - left) / (right - left) : 0.5) * (384 - margin);
+  const Y = (y) => 12 + (high > low ? (high - y) / (high - low) : 0.5) * 120;
   const text = (x, y, anchor, words) => h("text", { x, y, "text-anchor": anchor }, words);
   const level = (y) => [
-    h("line", { x1: 60, x2: 390, y1: Y(y), y2: Y(y), class: "rule" }),
-    text(54, Y(y) + 4, "end", thousands(y.toFixed(digits)).replace("-", "−")),
+    h("line", { x1: margin, x2: 390, y1: Y(y), y2: Y(y), class: "rule" }),
+    text(margin - 6, Y(y) + 4, "end", number(y)),
   ];
   const ticks = right - left < 12 ? [...new Set(xs)] : [left, right];
   const line = (points, i) => h("g", { class: `series-${i % 6}` },
@@ -90,5 +92,12 @@ function chart(label, series, xName, yName) {
       .map(({ x, y, mark }) => h("circle", { cx: X(x), cy: Y(y), r: mark === "best" ? 5 : 3, class: mark })));
   return h("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": label, class: "chart" },
     [...new Set([high, low])].map(level), ticks.map((x) => text(X(x), 150, "middle", String(x))),
-    text(224, 168, "middle", xName), text(54, 76, "end", yName), series.map(line));
+    text((margin + 388) / 2, 168, "middle", xName), text(margin - 6, 76, "end", yName), series.map(line));
+}
+
+/** Width of a text in a chart. */
+function textWidth(text) {
+  const context = h("canvas").getContext("2d");
+  context.font = `11px ${FONT}`;
+  return context.measureText(text).width;
 }

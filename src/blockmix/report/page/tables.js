@@ -4,7 +4,10 @@ function table(caption, heads, rows, attributes = {}) {
   const head = h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)));
   const made = h("table", attributes, h("caption", { class: "unseen" }, caption), h("thead", {}, head));
   made.append(rows instanceof Element ? rows : h("tbody", {}, rows));
-  return h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 }, made);
+  const box = h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 }, made);
+  const resized = new ResizeObserver(() => box.classList.toggle("wide", made.offsetWidth > box.clientWidth));
+  [box, made].forEach((element) => resized.observe(element));
+  return box;
 }
 
 function row(cells, attributes = {}) {
