@@ -162,7 +162,9 @@ def test_new_documents_have_the_topics_of_old_ones(model: TopicBiclustering) -> 
     assert_allclose(model.predict_proba(TEXTS[:3]), probabilities[:3])
     assert_array_equal(model.predict(["dirty carpet rude manager", "metro station friendly staff"]), [0, 1])
     assert_array_equal(topics().fit_predict(TEXTS, RATINGS), model.labels_)
-    assert model.predict_proba(["unheard words", ""]).shape == (2, 2)
+    assert_array_equal(model.predict(["unheard words", "dirty", ""]), [-1, 0, -1])
+    assert_array_equal(model.predict_proba(["unheard words", ""]), np.zeros((2, 2)))
+    assert_array_equal(model.transform([""]), np.zeros((1, 8)))
 
 
 def assert_same(a: TopicBiclustering, b: TopicBiclustering) -> None:
@@ -380,13 +382,42 @@ def test_names_and_kinds_of_input_are_checked(model: TopicBiclustering) -> None:
         ready.predict(counts[:, :3])
 
 
-def test_documents_without_terms_are_kept_and_reported() -> None:
-    texts = [*TEXTS, "", "   ", "the", "12 345"]
-    with pytest.warns(TopicWarning, match=r"4 of 124 documents contain none of the 24 terms \(.*: 120, 121"):
-        found = topics(n_selected_terms=24).fit(texts, [*RATINGS, 3, 3, 3, 3])
-    assert_array_equal(found.without_terms_, [120, 121, 122, 123])
-    assert len(found.labels_) == 124 and len(set(found.labels_[120:])) == 1
-    assert sum(topic.size for topic in found.topics_) == 124
+def test_documents_without_terms_have_no_topic() -> None:
+    # Red if rows of zeros take part in the fit: they would pull a topic to the origin and belong to it for certain.
+    empty, places = ["", "   ", "the", "12 345"], [0, 7, 60, 123]
+    texts, ratings = list(TEXTS), list(RATINGS)
+    for place, text in zip(places, empty, strict=True):
+        texts.insert(place, text)
+        ratings.insert(place, 3.0)
+    with pytest.warns(TopicWarning, match=r"4 of 124 documents contain none of the 24 terms \(.*: 0, 7.*no topic"):
+        found = topics(n_selected_terms=24).fit(texts, ratings)
+    others = np.setdiff1d(np.arange(124), places)
+    assert_array_equal(found.without_terms_, places)
+    assert_array_equal(found.labels_[places], -1)
+    assert_array_equal(found.labels_[others], np.array(RATINGS) >= 4)
+    assert_array_equal(found.predict(texts), found.labels_)
+    probabilities = found.predict_proba(texts)
+    assert not probabilities[places].any()
+    assert_allclose(probabilities[others].sum(axis=1), 1)
+    assert sum(topic.size for topic in found.topics_) == 120
+    assert all((found.labels_[list(topic.documents)] == g).all() for g, topic in enumerate(found.topics_))
+    assert_allclose(np.average(found.importance_, axis=0, weights=[topic.size for topic in found.topics_]), 100)
+    assert found.summary().endswith("\n4 documents without any of the terms: no topic")
+    labels = topics(n_selected_terms=24, init=np.array(ratings) >= 4)
+    with pytest.warns(TopicWarning, match="no topic"):
+        assert_array_equal(labels.fit_predict(texts, ratings), found.labels_)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["alpha", "the", "of", "and"], "only 1 of 4 documents contain a selected term, and at least 2 are needed"),
+        (["alpha", "alpha", "of", "and"], "term 'alpha' has the same weight in every document that contains"),
+    ],
+)
+def test_too_little_is_known_about_the_documents(texts: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        topics(n_term_groups=1).fit(texts)
 
 
 def test_one_distinct_rating_selects_by_frequency() -> None:

@@ -108,6 +108,12 @@ def _label(names: Sequence[str], shown: int) -> str:
     return ", ".join(names[:shown]) + (f" + {more} more" if more else "")
 
 
+def heading_of(number: int, topic: Topic) -> str:
+    """Heading of a topic in a figure."""
+    rating = "" if topic.mean_rating is None else f"\nrating {topic.mean_rating:.2f}"
+    return f"topic {number}\n{topic.size} docs{rating}"
+
+
 def group_order(importance: FloatArray) -> IntArray:
     """Groups sorted by the mean index of the topics, weighted by importance: those of the first topic first."""
     known = np.nan_to_num(importance)
@@ -163,8 +169,8 @@ def topics(
     tops: Sequence[tuple[str, ...]],
     documents: Sequence[tuple[int, ...]],
 ) -> list[Topic]:
-    """Description of each topic from the topic and the rating of each document."""
-    sizes = np.bincount(labels, minlength=len(tops))
+    """Description of each topic from the topic, −1 for none, and the rating of each document."""
+    sizes = np.bincount(labels[labels >= 0], minlength=len(tops))
     rated = [None] * len(tops) if ratings is None else topic_means(ratings, labels, len(tops)).tolist()
     return [
         Topic(int(size), float(size / len(labels)), rating, top, typical)

@@ -226,6 +226,21 @@ def select_terms(
     return kept[predictive(weights[:, kept], ratings, selector, n_selected)] if by_rating else kept
 
 
+def check_weights(X: FloatArray, terms: NDArray[Any], n_documents: int, least: int) -> None:
+    """Raise a ValueError unless the documents with terms, X, are `least` or more and every term varies among them."""
+    if len(X) < least:
+        raise ValueError(
+            f"only {len(X)} of {n_documents} documents contain a selected term, and at least {least} are needed: "
+            "select more terms or give more documents"
+        )
+    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
+    if len(constant):
+        raise ValueError(
+            f"term {terms[constant[0]]!r} has the same weight in every document that contains a selected term: "
+            "remove it"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Lexicon:
     """Turns documents into weights of the kept terms.
