@@ -71,8 +71,10 @@ def test_a_pair_draws_both_under_one_scale() -> None:
     pair = plotting.correlation_pair(R, R * (R > 0.4), partition, title="x")
     assert [ax.get_title() for ax in pair] == ["x: observed", "x: estimated"]
     assert pair[0].images[0].get_clim() == pair[1].images[0].get_clim() == (-1, 1)
+    assert len(pair[0].figure.axes) == 3  # two maps and their scale
     given = plt.subplots(1, 2)[1]
-    assert list(plotting.correlation_pair(R, R, partition, ax=given)) == list(given)
+    assert list(plotting.correlation_pair(R, R, partition, colorbar=False, ax=given)) == list(given)
+    assert given[0].figure.axes == list(given)
 
 
 def test_the_checkerboard_has_clusters_together_and_is_centered() -> None:

@@ -53,6 +53,7 @@ def correlation_pair(
     *,
     names: Sequence[str] | None = None,
     title: str = "",
+    colorbar: bool = True,
     ax: Sequence[Axes] | None = None,
 ) -> NDArray[Any]:
     """Observed and estimated correlation side by side, in group order with frames, on one color scale.
@@ -65,6 +66,8 @@ def correlation_pair(
         Column names; shown up to 60 columns.
     title : str
         Prefix of "observed" and "estimated".
+    colorbar : bool
+        Whether to draw the color scale; False if several pairs share one.
     ax : two Axes, optional
 
     Returns
@@ -75,7 +78,8 @@ def correlation_pair(
     before = f"{title}: " if title else ""
     _correlations(left, observed, partition, names, f"{before}observed")
     image = _correlations(right, estimated, partition, names, f"{before}estimated")
-    right.figure.colorbar(image, ax=[left, right], label="correlation", shrink=0.8)
+    if colorbar:
+        right.figure.colorbar(image, ax=[left, right], label="correlation", shrink=0.8)
     pair = np.empty(2, dtype=object)
     pair[:] = [left, right]
     return pair
