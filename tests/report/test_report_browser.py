@@ -391,7 +391,7 @@ def test_without_data_the_page_says_so(browser: Any, wine: Any, tmp_path: Path) 
     assert "write_report(model, path, X)" in visit.page.locator("#without-rows").inner_text()
     assert visit.page.locator("#checkerboard").count() == 0
     assert visit.page.locator("#component-1 canvas.raster").count() == 1
-    visit.choose(1, 1)  # below what the estimated correlation can tell
+    visit.choose(1, 1)  # fewer than fitted: estimated correlations do not show which groups are close
     assert visit.page.locator("#component-1").get_attribute("data-groups") == str(model.n_column_groups_[1])
     visit.choose(1, 13)
     assert same(visit.groups(1), [{name} for name in X.columns])
