@@ -105,6 +105,8 @@ def full_scatter(
 ) -> Statistics:
     """Statistics with full scatter matrices, of some components or, where they share a covariance, of their sum.
 
+    Weight and excess are those of all components.
+
     Responsibilities z, shape (N, G), are those of the parameters unless they are given.
     """
     return rows.map_sum(partial(_chunk_scatter, parameters=parameters, components=components, given=z))
@@ -115,16 +117,16 @@ def _chunk_scatter(chunk: Chunk, parameters: Parameters, components: slice, give
     share = np.asarray(z * chunk.weights[:, None])
     values = chunk.values
     p = values.shape[1]
-    excess = np.zeros((share.shape[1], p))
+    weight = share.sum(axis=0)
+    excess = share.T @ values - weight[:, None] * parameters.means
     chosen = range(share.shape[1])[components]
     scatter = np.zeros((1 if parameters.layout.shared else len(chosen), p, p))
     for at, g in enumerate(chosen):
         counts = share[:, g] > 0
         root = np.sqrt(share[counts, g])
         centered = (values[counts] - parameters.means[g]) * root[:, None]
-        excess[g] = root @ centered
         scatter[0 if parameters.layout.shared else at] += centered.T @ centered
-    return Statistics(log_likelihood, share.sum(axis=0), excess, scatter)
+    return Statistics(log_likelihood, weight, excess, scatter)
 
 
 def component_means(rows: Rows, z: FloatArray) -> FloatArray:
