@@ -84,6 +84,7 @@ def full_scatter(
 ) -> Statistics:
     """Statistics with full scatter matrices, of some components or, where they share a covariance, of their sum.
 
+    Weight and excess are those of all components.
     Responsibilities z, shape (N, G), are those of the parameters unless they are given.
     """
     chosen = range(len(parameters.weights)) if components is None else components
@@ -100,25 +101,26 @@ def _chunk_scatter(
     z, log_likelihood = posterior(chunk, density) if given is None else (given[chunk.place], np.nan)
     share = np.asarray(z * chunk.weights[:, None])
     G, p = density.means.shape
-    excess, scatter = np.zeros((G, p)), np.zeros((1 if shared else len(components), p, p))
+    excess = chunk_sums(chunk, z).excess - share.sum(axis=0)[:, None] * density.means
+    scatter = np.zeros((1 if shared else len(components), p, p))
     for at, g in enumerate(components):
         own = np.ascontiguousarray(share[:, g])
         rows = np.flatnonzero(own)
         centered = np.empty((len(rows), p), dtype=chunk.X.dtype)
         center(chunk.X, rows, own, chunk.units, density.means[g], centered)
-        excess[g] = np.sqrt(own[rows]) @ centered
         scatter[0 if shared else at] += centered.T @ centered
     return Statistics(log_likelihood, share.sum(axis=0), excess, scatter)
 
 
 def component_means(rows: Rows, z: FloatArray) -> FloatArray:
     """Means of the components, shape (G, p), for given responsibilities (N, G)."""
-    found = rows.map_sum(partial(_chunk_sums, z=z))
+    found = rows.map_sum(lambda chunk: chunk_sums(chunk, z[chunk.place]))
     return found.means(np.zeros_like(found.excess))
 
 
-def _chunk_sums(chunk: Chunk, z: FloatArray) -> Statistics:
-    share = np.asarray(z[chunk.place] * chunk.weights[:, None])
+def chunk_sums(chunk: Chunk, z: FloatArray) -> Statistics:
+    """Σz and Σzx, about 0, of a chunk with responsibilities z, shape (m, G)."""
+    share = np.asarray(z * chunk.weights[:, None])
     weight = share.sum(axis=0)
     sums = (share.T @ chunk.X - weight[:, None] * chunk.location) / chunk.scale
     return Statistics(np.nan, weight, sums, np.zeros(0))

@@ -85,7 +85,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     importance_ : array of shape (G, K)
-        Mean weight of the group's terms in the topic's documents, in percent of their mean in all documents. Weighted
+        Mean weight of the group's terms in the topic, in percent of their mean in all documents with terms. Weighted
         by topic size, each column averages to 100.
     term_groups_ : list of K lists of (term, weight)
         Terms of each group, largest weight first. The weight is the correlation of the term with the sum of its group.
