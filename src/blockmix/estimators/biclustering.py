@@ -46,6 +46,9 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         How the column groups are found.
     shared_covariance : bool, default=False
         One covariance, and one partition of the columns, for all components.
+    rounding : bool, default=True
+        Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
+        can sit on one value of a 0/1, count or rounded column with a variance near 0.
     ridge : float, default=1e-6
         Keeps covariances invertible; relative to the overall variance of each column.
     shrinkage : float in [0, 1) or None
@@ -127,6 +130,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         *,
         grouping: str | Grouping = "hierarchical",
         shared_covariance: bool = False,
+        rounding: bool = True,
         ridge: float = 1e-6,
         shrinkage: float | None = None,
         tol: float = 1e-4,
@@ -143,6 +147,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         self.n_column_groups = n_column_groups
         self.grouping = grouping
         self.shared_covariance = shared_covariance
+        self.rounding = rounding
         self.ridge = ridge
         self.shrinkage = shrinkage
         self.tol = tol

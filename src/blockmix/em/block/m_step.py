@@ -17,6 +17,7 @@ def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameter
 
     layout, means = old.layout, statistics.means(old.means)
     scatter = statistics.scatter.copy()
+    scatter[layout.diagonal] += layout.in_order(layout.pooled(statistics.blur))
     recenter(scatter, statistics.weight, means - old.means, layout.order, layout.blocks, layout.first)
     return from_scatter(statistics, means, layout, scatter, prior)
 

@@ -76,12 +76,25 @@ class Layout:
         return np.repeat(np.arange(len(lengths)), lengths)
 
     @cached_property
+    def entry(self) -> IntArray:
+        """Covariance · p + column of each entry of the flat array, shape (size,)."""
+        columns = [
+            np.concatenate([np.tile(group, len(group)) for group in partition.groups]) for partition in self.distinct
+        ]
+        return np.asarray(self.owner * self.partitions[0].n_columns + np.concatenate(columns))
+
+    @cached_property
     def diagonal(self) -> IntArray:
         """Where the diagonals lie in the flat array, distinct covariances in turn, shape (p · distinct,)."""
         lo, hi, at = self.blocks[: self.first[len(self.distinct)]].T
         sizes = hi - lo
         inside = np.concatenate([np.arange(c) * (c + 1) for c in sizes.tolist()])
         return np.asarray(np.repeat(at, sizes) + inside)
+
+    def in_order(self, values: FloatArray) -> FloatArray:
+        """Values of the columns (distinct, p) in the order of `diagonal`."""
+        order = self.order[: len(self.distinct)]
+        return np.take_along_axis(values, order, axis=1).ravel()
 
     def pooled(self, values: FloatArray) -> FloatArray:
         """Sum values (G, …) over the components that share a covariance, shape (distinct, …)."""
@@ -126,10 +139,12 @@ class Parameters:
         return self.layout.per_component(2 * np.log(self.factors[self.layout.diagonal]))
 
     @cached_property
-    def precision_traces(self) -> FloatArray:
-        """Tr Σ_g⁻¹, shape (G,)."""
-        totals = np.bincount(self.layout.owner, self.whiteners**2)
-        return np.repeat(totals, self.layout.n_sharing)
+    def precisions(self) -> FloatArray:
+        """Diagonals of Σ_g⁻¹, shape (G, p)."""
+        layout = self.layout
+        shape = len(layout.distinct), self.means.shape[1]
+        diagonals = np.bincount(layout.entry, self.whiteners**2, minlength=shape[0] * shape[1]).reshape(shape)
+        return np.repeat(diagonals, layout.n_sharing, axis=0)
 
     @cached_property
     def covariances(self) -> tuple[BlockCovariance, ...]:
@@ -220,4 +235,4 @@ class Prior:
         pull = self.shrinkage + self.ridge
         if pull == 0:
             return 0.0
-        return -0.5 * float(self.shrinkage * parameters.logdets.sum() + pull * parameters.precision_traces.sum())
+        return -0.5 * float(self.shrinkage * parameters.logdets.sum() + pull * parameters.precisions.sum())

@@ -76,7 +76,7 @@ class Proposer:
     def _scatters(
         self, rows: Rows, old: Parameters, z: FloatArray | None
     ) -> Iterator[tuple[int, Statistics, FloatArray]]:
-        """Number, statistics and full scatter (p, p) about the new means of each distinct covariance."""
+        """Number, statistics and full scatter (p, p), about the new means, of each distinct covariance."""
         G, p = old.means.shape
         step = G if self.shared else max(1, _TOGETHER // (p * p))
         for start in range(0, G, step):
@@ -84,9 +84,10 @@ class Proposer:
             statistics = full_scatter(rows, old, components, z)
             shift = statistics.means(old.means) - old.means
             for at, scatter in enumerate(statistics.scatter):
-                sharing = range(G) if self.shared else [start + at]
+                sharing = list(range(G)) if self.shared else [start + at]
                 for g in sharing:
                     scatter -= statistics.weight[g] * np.outer(shift[g], shift[g])
+                scatter.flat[:: p + 1] += statistics.blur[sharing].sum(axis=0)
                 yield start + at, statistics, scatter
 
     def _partition(
