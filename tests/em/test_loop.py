@@ -153,7 +153,6 @@ def test_a_regroup_of_components_at_once_is_one_of_them_in_turn(
     taken = propose(full, scatter, parameters.layout, chosen, rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("blockmix.em.loop.AT_ONCE", at_once)
-        patch.setattr("blockmix.grouping.forest.AT_ONCE", 0)
         assert propose(full, scatter, parameters.layout, chosen, rows).partitions == taken.partitions
     assert propose(full, scatter, taken, chosen, rows) is taken
 

@@ -28,8 +28,8 @@ from blockmix.em.factor.m_step import column_cost, column_costs, home_prediction
 from blockmix.em.factor.regroup import climb, first_groups, first_parameters, move_gains, moved
 from blockmix.em.factor.sweep import FactorModel, FactorParameters, sweep
 from blockmix.estimators.factor import FactorBiclustering
+from blockmix.estimators.loading import load
 from blockmix.metrics import exact_recovery, mape, matched_accuracy
-from blockmix.persistence.model_file import load
 from blockmix.rows import ArrayRows
 from blockmix.selection.table import select
 

@@ -19,9 +19,9 @@ from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMix
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from blockmix.estimators.storable import Storable
 from blockmix.estimators.validation import rows_to_score
 from blockmix.persistence.atomic import write_vectors
-from blockmix.persistence.model_file import Storable
 from blockmix.plotting.methods import MixtureFigures
 from blockmix.rows import Chunk, Resolution, one_blas_thread
 from blockmix.structure.columns import column_names, describe

@@ -29,6 +29,7 @@ from blockmix.em.starts.annealing import critical_eigenvalues
 from blockmix.em.starts.starts import STARTS, distinct, given, start
 from blockmix.em.starts.starts import portfolio as portfolio_of
 from blockmix.estimators.base import Mixture, Scorer, criterion_sums, most_probable, probabilities
+from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.validation import rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
 from blockmix.plotting import likelihood_trace
@@ -109,13 +110,13 @@ class EMMixture(Mixture, Generic[P, S]):
         rows, sample = rows.resolved(self.resolution_), sample.resolved(self.resolution_)
         variances = (standardized.scale / rows.scale) ** 2
         family = self._family(rows, variances)
-        saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows)
+        saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows, VALUES)
         with one_blas_thread():
             starts = self._starts(rows, sample, family, variances, rng)
             results = self._multistart(rows, family, starts, self._reporter(callback, _shift(rows)), saved)
             self._keep(results, rows)
             found = self._warnings(results[0].result, rows, family)
-        if saved is not None and results[0].result.outcome is not Outcome.INTERRUPTED:
+        if saved is not None and results[0].result.outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
             saved.remove()
         self.warnings_ = [str(warning) for warning in found]
         for warning in found:
@@ -137,7 +138,7 @@ class EMMixture(Mixture, Generic[P, S]):
         def run_loop(name: str, state: LoopState[P], max_iter: int, callback: Callback) -> LoopResult[P]:
             save = None
             if saved is not None:
-                state, save = saved.state(name) or state, partial(saved.save, name)
+                state, save = saved.state(name) or state, partial(saved.write, name)
             return run(family, rows, state, self.tol, max_iter, callback, save)
 
         return multistart(starts, run_loop, self.max_iter, self.n_jobs, report, self._is_portfolio)

@@ -8,12 +8,13 @@ from the leaves to the root, whatever their height.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from blockmix.grouping.hierarchical import spans, tree_of
-from blockmix.grouping.protocols import Grouping, Proposal
+from blockmix.grouping.protocols import Grouping, Proposal, has_price, has_tree
 from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
 from blockmix.structure.moments import correlation, definite_correlation
 from blockmix.structure.objective import bic_price, partition_prices
@@ -54,10 +55,11 @@ class OptimalRule(BaseEstimator):
         squares: FloatArray | None = None,
         price: float | None = None,
     ) -> Proposal:
-        """Take the best cut at this price; `squares` is not used."""
-        given = self.block_model
-        listed = isinstance(given, Sequence) and not isinstance(given, str)
-        models = tuple(given) if listed else block_models(given)  # type: ignore[arg-type]
+        """Take the best cut at this price; `squares` is not used.
+
+        A grouping without a tree is asked for as many groups as the best cut of the default tree has.
+        """
+        models = block_models(self.block_model)
         price = bic_price(n_rows) if price is None else price
         R = correlation(S)
         tree = tree_of(grouping).tree(R)
@@ -72,7 +74,13 @@ class OptimalRule(BaseEstimator):
         shapes: list[BlockModel] = [FULL] * partition.n_groups
         for v in chosen:
             shapes[partition.labels[order[span[v, 0]]]] = models[shape[v]]
-        return Proposal(partition, tree, shapes=tuple(shapes))
+        if has_tree(grouping):
+            return Proposal(partition, tree, shapes=tuple(shapes))
+        if has_price(grouping):
+            found = grouping.group_at_price(S, n_rows, price)
+        else:
+            found = grouping.group(S, partition.n_groups, n_rows)
+        return replace(found, shapes=best_shapes(R, found.partition, n_rows, price, models))
 
 
 def branch_worths(
@@ -92,6 +100,20 @@ def branch_worths(
     worth -= partition_prices(len(R))[sizes]
     worth[: len(R)] = 0
     return worth, shape
+
+
+def best_shapes(
+    R: FloatArray, partition: Partition, n_rows: float, price: float, models: Sequence[BlockModel]
+) -> tuple[BlockModel, ...]:
+    """The shape of each block of a partition that is worth most."""
+    shapes: list[BlockModel] = []
+    definite = definite_correlation(R)
+    for group in partition.groups:
+        block, c = definite[np.ix_(group, group)], len(group)
+        able = [m for m in models if offered(m, c) and m.rows_needed(c) < max(n_rows, 2)] or [FULL]
+        worth = [-0.5 * n_rows * m.fit(block).deviance - price * m.n_parameters(c) for m in able]
+        shapes.append(able[int(np.argmax(worth))])
+    return tuple(shapes)
 
 
 def best_cut(worth: FloatArray, tree: FloatArray) -> list[int]:

@@ -7,13 +7,14 @@ depends on one other, have a few per column, and can hold modules of many column
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from blockmix.structure.types import FloatArray
+from blockmix.structure.types import FloatArray, IntArray
 
 _TOLERANCE = 1e-8  # fall of the deviance, per column, from which the factors of a block have settled
 _MAX_STEPS = 1000
@@ -62,7 +63,7 @@ class BlockModel(Protocol):
         """The state for columns multiplied by deviations, shape (c,)."""
         ...
 
-    def deviances(self, R: FloatArray, tree: FloatArray, span: FloatArray, largest: float) -> FloatArray:
+    def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviance of every node of a tree of columns; infinite where the shape is not offered, shape (2p − 1,).
 
         The columns of R, shape (p, p), are in the order of the leaves, and node v holds the columns ``span[v, 0]`` to
@@ -92,9 +93,9 @@ class FullBlock:
         """A full block has no state."""
         return state
 
-    def deviances(self, R: FloatArray, tree: FloatArray, span: FloatArray, largest: float) -> FloatArray:
+    def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """log|R_v| + c for nodes of fewer than `largest` columns."""
-        from blockmix.grouping.kernels import node_logdets
+        from blockmix.structure.kernels import node_logdets
 
         sizes = np.diff(span, axis=1)[:, 0]
         offered = sizes < max(largest, 2)
@@ -146,7 +147,7 @@ class FactorBlock:
         powers = np.column_stack([deviations] * self.n_factors + [deviations**2])
         return np.asarray(state * powers)
 
-    def deviances(self, R: FloatArray, tree: FloatArray, span: FloatArray, largest: float) -> FloatArray:
+    def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviances of nodes for which the shape is cheaper than a full block, by a few steps of EM at each node."""
         from blockmix.structure.kernels import factor_deviances
 
@@ -184,7 +185,7 @@ class TreeBlock:
         """Edges have no units."""
         return state
 
-    def deviances(self, R: FloatArray, tree: FloatArray, span: FloatArray, largest: float) -> FloatArray:
+    def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviances of the trees that join the trees of two branches by their strongest correlation."""
         from blockmix.structure.kernels import tree_deviances
 
@@ -209,10 +210,12 @@ def block_models(shape: object) -> tuple[BlockModel, ...]:
     """The shapes that a parameter `block_model` allows: all of ours for "auto", else the one it names."""
     if isinstance(shape, str) and shape in _SHAPES:
         return _SHAPES[shape]
-    if isinstance(shape, Integral) and not isinstance(shape, bool) and shape >= 1:
+    if isinstance(shape, Integral) and not isinstance(shape, bool) and int(shape) >= 1:
         return FULL, FactorBlock(int(shape))
     if isinstance(shape, BlockModel) and not isinstance(shape, type):
         return FULL, shape
+    if isinstance(shape, Sequence) and all(isinstance(model, BlockModel) for model in shape):
+        return tuple(shape)
     raise ValueError(
         f"block_model={shape!r} must be one of {', '.join(_SHAPES)}, a number of factors, or an object with the "
         "methods of BlockModel"

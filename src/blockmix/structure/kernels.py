@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from blockmix.structure.types import FloatArray, IntArray
+
 _compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 _FLOOR = 0.005  # least share of its variance that a column has of its own (Heywood cases end here)
@@ -212,7 +214,7 @@ def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
 
 @_compiled
 def tree_deviances(R: Any, tree: Any, span: Any) -> Any:
-    """c + Σ log(1 − r²) over the edges, at every node from 3 columns on, else infinite, shape (2p − 1,)."""
+    """C + Σ log(1 − r²) over the edges, at every node from 3 columns on, else infinite, shape (2p − 1,)."""
     p = len(R)
     gains = np.zeros(2 * p - 1)
     deviances = np.full(2 * p - 1, np.inf)
@@ -275,3 +277,35 @@ def tree_covariance(S: Any, edges: Any) -> Any:
         reached[k + 1] = child
         deviance += np.log(max(S[child, child] - slope * S[parent, child], 1e-12 * S[child, child]))
     return covariance, deviance
+
+
+@njit(cache=True, nogil=True)
+def node_logdets(R: FloatArray, tree: FloatArray, order: IntArray, span: IntArray, largest: float) -> FloatArray:
+    """log|R_AA| for the columns A of every node with fewer than `largest` columns, else 0, shape (2p − 1,).
+
+    A node, its larger branch, the larger branch of that and so on start at the same place of the leaf order. Each is a
+    leading block of the one before, so one Cholesky factor yields the determinants of all. The factors cost O(p³) in
+    total, whatever the shape of the tree.
+    """
+    p = len(R)
+    logdets, leading = np.zeros(2 * p - 1), np.empty(p)
+    done = np.zeros(2 * p - 1, dtype=np.bool_)
+    for top in range(2 * p - 2, p - 1, -1):
+        start, stop = span[top]
+        if done[top] or stop - start >= largest:
+            continue
+        block = np.empty((stop - start, stop - start))
+        for i in range(stop - start):
+            for j in range(stop - start):
+                block[i, j] = R[order[start + i], order[start + j]]
+        factor = np.linalg.cholesky(block)
+        total = 0.0
+        for i in range(stop - start):
+            total += 2 * np.log(factor[i, i])
+            leading[i] = total
+        node = np.intp(top)
+        while node >= p:
+            logdets[node], done[node] = leading[span[node, 1] - start - 1], True
+            left, right = np.intp(tree[node - p, 0]), np.intp(tree[node - p, 1])
+            node = left if span[left, 0] == start else right
+    return logdets

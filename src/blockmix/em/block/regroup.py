@@ -103,7 +103,9 @@ class Proposer:
         partitions = tuple(groups.partition for groups in chosen) * old.layout.n_sharing
         layout = Layout(partitions, self.shared, () if plain else shapes)
         first = np.cumsum([0] + [groups.partition.n_groups for groups in chosen]).tolist()
-        states = {b + at: state for at, groups in zip(first, chosen, strict=False) for b, state in groups.states.items()}
+        states = {
+            b + at: state for at, groups in zip(first, chosen, strict=False) for b, state in groups.states.items()
+        }
         means = statistics.means(old.means)
         return from_scatter(statistics, means, layout, np.concatenate(flat), self.prior, states)
 
