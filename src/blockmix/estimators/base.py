@@ -23,7 +23,7 @@ from blockmix.estimators.storable import Storable
 from blockmix.estimators.validation import rows_to_score
 from blockmix.persistence.atomic import write_vectors
 from blockmix.plotting.methods import MixtureFigures
-from blockmix.rows import Chunk, one_blas_thread
+from blockmix.rows import Chunk, Resolution, one_blas_thread
 from blockmix.structure.columns import column_names, describe
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray, RandomState
@@ -46,6 +46,7 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
     column_labels_: IntArray
     n_features_in_: int
     n_parameters_: int
+    resolution_: Resolution
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -24,10 +24,11 @@ from blockmix.em.block.sweep import Statistics
 from blockmix.em.starts.modes import Mode, modes
 from blockmix.estimators.base import Scorer
 from blockmix.estimators.em_mixture import EMMixture
+from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
 from blockmix.grouping.registry import as_grouping, as_rule
-from blockmix.grouping.rules import BicRule
 from blockmix.rows import Rows
+from blockmix.structure.block_models import FULL, BlockModel, block_models
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.objective import bic_price
 from blockmix.structure.types import FloatArray, IntArray, RandomState
@@ -42,11 +43,19 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         Number G of row clusters.
     n_column_groups : int, sequence of G ints, {"auto", "bic", "silhouette"} or rule, default="auto"
         Number of column groups: for all components, for each, or how to choose it within each component.
-        ``"auto"`` is ``"bic"`` here: the smallest BIC within the component.
+        ``"auto"`` is ``"optimal"``: the cut of the tree with the largest objective, see `grouping.OptimalRule`.
     grouping : {"hierarchical", "greedy", "relaxed", "penalized"} or object, default="hierarchical"
         How the column groups are found.
+    block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
+        Shapes that the block of a group may have. ``"full"`` is the paper's, any covariance; a number q is q common
+        factors and a noise of its own for each column; in a ``"tree"`` each column depends on one other, as in chains.
+        ``"auto"`` chooses among full, one and two factors and tree together with the groups; with a given number of
+        groups it is full.
     shared_covariance : bool, default=False
         One covariance, and one partition of the columns, for all components.
+    rounding : bool, default=True
+        Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
+        can sit on one value of a 0/1, count or rounded column with a variance near 0.
     ridge : float, default=1e-6
         Keeps covariances invertible; relative to the overall variance of each column.
     shrinkage : float in [0, 1) or None
@@ -127,7 +136,9 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         n_column_groups: int | Sequence[int] | str | Rule = "auto",
         *,
         grouping: str | Grouping = "hierarchical",
+        block_model: str | int | BlockModel = "auto",
         shared_covariance: bool = False,
+        rounding: bool = True,
         ridge: float = 1e-6,
         shrinkage: float | None = None,
         tol: float = 1e-4,
@@ -143,7 +154,9 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         self.n_components = n_components
         self.n_column_groups = n_column_groups
         self.grouping = grouping
+        self.block_model = block_model
         self.shared_covariance = shared_covariance
+        self.rounding = rounding
         self.ridge = ridge
         self.shrinkage = shrinkage
         self.tol = tol
@@ -172,6 +185,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         proposer = Proposer(
             n_groups,
             as_grouping(self.grouping, self.random_state),
+            FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
             self.shared_covariance and self.n_components > 1,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
             bic_price(rows.total_weight) if priced else 0.0,
@@ -211,7 +225,8 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
             return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
         if isinstance(given, Integral):
             return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
-        rule = BicRule() if isinstance(given, str) and given == "auto" else as_rule(given, "n_column_groups")
+        chosen = isinstance(given, str) and given == "auto"
+        rule = OptimalRule(self.block_model) if chosen else as_rule(given, "n_column_groups")
         return (rule,) * self.n_components, True
 
     def _check_parameters(self) -> None:

@@ -33,7 +33,7 @@ from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.validation import rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
 from blockmix.plotting import likelihood_trace
-from blockmix.rows import Chunk, Rows, one_blas_thread
+from blockmix.rows import ArrayRows, Chunk, Resolution, Rows, one_blas_thread
 from blockmix.structure.columns import column_names, refuse_constant
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -57,6 +57,7 @@ class EMMixture(Mixture, Generic[P, S]):
     n_jobs: int | None
     verbose: int
     checkpoint: str | os.PathLike[str] | None
+    rounding: bool
     _parameters: P
 
     @abstractmethod
@@ -103,11 +104,15 @@ class EMMixture(Mixture, Generic[P, S]):
         standardized = rows_to_fit(self, X, sample_weight)
         refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
         rows = self._in_units(standardized)
+        rng = check_random_state(self.random_state)
+        sample = rows.sample(max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng)
+        self.resolution_ = Resolution.of(sample.X, sample.weights) if self.rounding else Resolution.none()
+        rows, sample = rows.resolved(self.resolution_), sample.resolved(self.resolution_)
         variances = (standardized.scale / rows.scale) ** 2
         family = self._family(rows, variances)
         saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows, VALUES)
         with one_blas_thread():
-            starts = self._starts(rows, family, variances)
+            starts = self._starts(rows, sample, family, variances, rng)
             results = self._multistart(rows, family, starts, self._reporter(callback, _shift(rows)), saved)
             self._keep(results, rows)
             found = self._warnings(results[0].result, rows, family)
@@ -142,10 +147,15 @@ class EMMixture(Mixture, Generic[P, S]):
     def _is_portfolio(self) -> bool:
         return isinstance(self.init, str) and self.init == "portfolio"
 
-    def _starts(self, rows: Rows, family: Family[P, S], variances: FloatArray) -> list[Start[P]]:
+    def _starts(
+        self,
+        rows: Rows,
+        sample: ArrayRows,
+        family: Family[P, S],
+        variances: FloatArray,
+        rng: np.random.RandomState,
+    ) -> list[Start[P]]:
         """Named starts; those of rows that are not in memory are made from a sample."""
-        rng = check_random_state(self.random_state)
-        sample = rows.sample(max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng)
         begin = partial(_begin, self._family(sample, variances), sample, family.loose(self.tol))
         if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == self._shape(rows):
             resumed = self._resumed(rows, family)

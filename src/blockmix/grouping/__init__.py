@@ -6,6 +6,7 @@ Write your own with one method: `Grouping.group` or `Rule.choose`.
 from blockmix.grouping.auto import AutoRule
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.hierarchical import HierarchicalGrouping
+from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.penalized import PenalizedGrouping
 from blockmix.grouping.protocols import Grouping, Proposal, Rule
 from blockmix.grouping.relaxed import RelaxedGrouping
@@ -17,6 +18,7 @@ __all__ = [
     "GreedyGrouping",
     "Grouping",
     "HierarchicalGrouping",
+    "OptimalRule",
     "PenalizedGrouping",
     "Proposal",
     "RelaxedGrouping",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from blockmix.structure.kernels import node_logdets
 from blockmix.structure.types import FloatArray, IntArray
 
 
@@ -142,38 +143,6 @@ def merge_log_ratios(R: FloatArray, tree: FloatArray, largest: float) -> tuple[F
         ratios[k] = logdets[a] + logdets[b] - logdets[p + k]
         pairs[k] = (span[a, 1] - span[a, 0]) * (span[b, 1] - span[b, 0])
     return ratios, pairs
-
-
-@njit(cache=True, nogil=True)
-def node_logdets(R: FloatArray, tree: FloatArray, order: IntArray, span: IntArray, largest: float) -> FloatArray:
-    """log|R_AA| for the columns A of every node with fewer than `largest` columns, else 0, shape (2p − 1,).
-
-    A node, its larger branch, the larger branch of that and so on start at the same place of the leaf order. Each is a
-    leading block of the one before, so one Cholesky factor yields the determinants of all. The factors cost O(p³) in
-    total, whatever the shape of the tree.
-    """
-    p = len(R)
-    logdets, leading = np.zeros(2 * p - 1), np.empty(p)
-    done = np.zeros(2 * p - 1, dtype=np.bool_)
-    for top in range(2 * p - 2, p - 1, -1):
-        start, stop = span[top]
-        if done[top] or stop - start >= largest:
-            continue
-        block = np.empty((stop - start, stop - start))
-        for i in range(stop - start):
-            for j in range(stop - start):
-                block[i, j] = R[order[start + i], order[start + j]]
-        factor = np.linalg.cholesky(block)
-        total = 0.0
-        for i in range(stop - start):
-            total += 2 * np.log(factor[i, i])
-            leading[i] = total
-        node = np.intp(top)
-        while node >= p:
-            logdets[node], done[node] = leading[span[node, 1] - start - 1], True
-            left, right = np.intp(tree[node - p, 0]), np.intp(tree[node - p, 1])
-            node = left if span[left, 0] == start else right
-    return logdets
 
 
 @njit(cache=True, nogil=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Protocol, TypeGuard, runtime_checkable
 
+from blockmix.structure.block_models import BlockModel
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -26,11 +27,14 @@ class Proposal:
         The tree that the groups were cut from, in SciPy's format.
     converged : bool
         Whether the search ended by itself and not at its iteration limit.
+    shapes : tuple of K BlockModel
+        The shape of the block of each group; empty if all are full.
     """
 
     partition: Partition
     linkage: FloatArray | None = None
     converged: bool = True
+    shapes: tuple[BlockModel, ...] = ()
 
 
 @runtime_checkable

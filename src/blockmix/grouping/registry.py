@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.auto import AutoRule
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.hierarchical import HierarchicalGrouping
+from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.penalized import PenalizedGrouping
 from blockmix.grouping.protocols import Grouping, Proposal, Rule, check_n_groups
 from blockmix.grouping.relaxed import RelaxedGrouping
@@ -26,7 +27,12 @@ GROUPINGS: dict[str, type[BaseEstimator]] = {
     "relaxed": RelaxedGrouping,
     "penalized": PenalizedGrouping,
 }
-RULES: dict[str, type[BaseEstimator]] = {"auto": AutoRule, "silhouette": SilhouetteRule, "bic": BicRule}
+RULES: dict[str, type[BaseEstimator]] = {
+    "auto": AutoRule,
+    "optimal": OptimalRule,
+    "silhouette": SilhouetteRule,
+    "bic": BicRule,
+}
 
 
 def as_grouping(grouping: str | Grouping, random_state: RandomState = None) -> Grouping:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blockmix.rows.chunks import Chunk, Rows, contiguous, in_order, places
+from blockmix.rows.resolution import Resolution
 from blockmix.structure.types import FloatArray
 
 T = TypeVar("T")
@@ -35,6 +38,7 @@ class ArrayRows(Rows):
     location: FloatArray
     scale: FloatArray
     n_threads: int = 1
+    resolution: Resolution = field(default_factory=Resolution.none)
     is_array: ClassVar[bool] = True
 
     @classmethod
@@ -78,4 +82,13 @@ class ArrayRows(Rows):
             yield from in_order(pool, lambda place: function(self._chunk(place)), chunks, 2 * n_threads)
 
     def _chunk(self, place: slice) -> Chunk:
-        return Chunk(contiguous(self.X[place]), self.weights[place], place, self.location, self.scale)
+        X = contiguous(self.X[place])
+        if place.start not in self._codes:
+            self._codes[place.start] = self.resolution.codes(X)
+        codes = self._codes[place.start]
+        return Chunk(X, self.weights[place], place, self.location, self.scale, self.resolution, codes)
+
+    @cached_property
+    def _codes(self) -> dict[int, NDArray[np.uint16]]:
+        """Codes of the chunks that have been read: EM reads the same rows a hundred times."""
+        return {}

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from blockmix.rows.resolution import Resolution
 from blockmix.structure.types import FloatArray, IntArray
 
 _CHUNK_NUMBERS = 2**20  # values per chunk: 8 MB in double precision
@@ -46,6 +48,10 @@ class Chunk:
     place : slice
         Numbers of the rows in the data.
     location, scale : arrays of shape (p,), in double precision
+    resolution : Resolution
+        Which values are repeated, and how finely they are known.
+    codes : array of shape (m, D)
+        The numbers of repeated values, see `Resolution.codes`.
     """
 
     X: FloatArray
@@ -53,11 +59,26 @@ class Chunk:
     place: slice
     location: FloatArray
     scale: FloatArray
+    resolution: Resolution
+    codes: NDArray[np.uint16]
 
     @property
     def units(self) -> tuple[FloatArray, FloatArray]:
         """Location and 1 / scale, for compiled code."""
         return self.location, 1 / self.scale
+
+    @property
+    def rounding(self) -> tuple[IntArray, FloatArray, NDArray[np.uint16]]:
+        """Columns with repeated values, variances by code and codes, for compiled code."""
+        return self.resolution.columns, self.resolution.table(self.scale), self.codes
+
+    @property
+    def rounding_variances(self) -> FloatArray:
+        """Variances that rounding leaves of the standardized values, shape (m, p)."""
+        variances = np.zeros(self.X.shape)
+        columns, table, codes = self.rounding
+        variances[:, columns] = table[np.arange(len(columns)), codes]
+        return variances
 
     @property
     def values(self) -> FloatArray:
@@ -80,6 +101,7 @@ class Rows(ABC):
     location: FloatArray
     scale: FloatArray
     dtype: np.dtype[Any]  # of the values
+    resolution: Resolution
     names: list[str] | None = None  # of the columns, if the source has them
     is_array: ClassVar[bool] = False  # whether all rows are in memory, so that one more number per row costs little
 
@@ -117,6 +139,10 @@ class Rows(ABC):
     def scaled(self, scale: FloatArray) -> Self:
         """The same rows with another scale."""
         return self._in(scale=scale)
+
+    def resolved(self, resolution: Resolution) -> Self:
+        """The same rows, whose repeated values are known only to within this resolution."""
+        return self._in(resolution=resolution)
 
     def measured(self) -> Self:
         """The same rows, standardized by their weighted mean and deviation; takes one pass."""

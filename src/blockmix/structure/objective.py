@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 
 from blockmix.structure.blocks import logdets
 from blockmix.structure.partition import Partition
@@ -72,3 +73,22 @@ def bic_price(n_rows: float) -> float:
 def extended_price(price: float, n_columns: int, gamma: float) -> float:
     """Price under the extended BIC of Foygel and Drton, which adds 2γ log p."""
     return price + 2 * gamma * math.log(n_columns)
+
+
+def partition_prices(n_columns: int) -> FloatArray:
+    """Log-likelihood that a group of c columns must earn for being chosen, for c = 0 … p, shape (p + 1,).
+
+    log p + Σ_{j<c} log(p/j): a group may begin at any of p columns, and the j-th column that joins it was one of p/j
+    as likely ones, as in a Chinese restaurant process. A column alone, and all columns together, are no choice and
+    cost nothing. Without this price the best of the many possible groups pays for its parameters by chance: of 30
+    independent columns BIC alone groups half (100 rows) or a fifth (1000 rows).
+    """
+    sizes = np.arange(n_columns + 1)
+    prices = sizes * np.log(n_columns) - gammaln(np.maximum(sizes, 1))
+    prices[:2] = prices[-1] = 0
+    return np.asarray(prices)
+
+
+def partition_price(partition: Partition) -> float:
+    """Log-likelihood that the choice of the groups must earn, the sum of `partition_prices` over the groups."""
+    return float(partition_prices(partition.n_columns)[partition.sizes].sum())

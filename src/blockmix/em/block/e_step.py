@@ -26,6 +26,8 @@ class Density(NamedTuple):
         See `Layout`.
     whiteners : flat array
         Inverse Cholesky factors of the blocks.
+    precisions : array of shape (G, p)
+        Diagonals of the inverse covariances, in double precision.
     """
 
     level: FloatArray
@@ -34,6 +36,7 @@ class Density(NamedTuple):
     blocks: IntArray
     first: IntArray
     whiteners: FloatArray
+    precisions: FloatArray
 
     @classmethod
     def of(cls, parameters: Parameters, dtype: np.dtype[Any]) -> Density:
@@ -48,7 +51,7 @@ class Density(NamedTuple):
         with np.errstate(divide="ignore"):
             level = np.log(parameters.weights) + half_logdets - 0.5 * p * np.log(2 * np.pi)
         means = parameters.means.astype(dtype, copy=False)
-        return cls(level, means, layout.order, layout.blocks, layout.first, whiteners)
+        return cls(level, means, layout.order, layout.blocks, layout.first, whiteners, parameters.precisions)
 
 
 def log_joint(chunk: Chunk, density: Density) -> FloatArray:
@@ -56,7 +59,7 @@ def log_joint(chunk: Chunk, density: Density) -> FloatArray:
     from blockmix.em.block.kernels import log_joint
 
     joint = np.empty((len(chunk.X), len(density.level)))
-    log_joint(chunk.X, chunk.units, density, joint)
+    log_joint(chunk.X, chunk.units, chunk.rounding, density, joint)
     return joint
 
 

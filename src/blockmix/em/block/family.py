@@ -39,8 +39,8 @@ class BlockFamily:
 
     def objective(self, statistics: Statistics, parameters: Parameters) -> float:
         """Log-likelihood + penalty of the prior − price of the covariance parameters."""
-        paid = self.proposer.price * parameters.layout.n_parameters
-        return statistics.log_likelihood + self.proposer.prior.value(parameters) - paid
+        proposer = self.proposer
+        return statistics.log_likelihood + proposer.prior.value(parameters) - proposer.paid(parameters.layout)
 
     def maximize(self, statistics: Statistics, parameters: Parameters) -> Parameters:
         """M-step in the present column groups."""
@@ -54,14 +54,14 @@ class BlockFamily:
         return Regroup(self.maximize(statistics, parameters) if found is None else found, found is not None)
 
     def thin(self, parameters: Parameters, spare: int = 0) -> IntArray:
-        """Components with at most `spare` rows more than their largest block has columns.
+        """Components with at most `spare` rows more than their blocks need.
 
         None if they share a covariance or the prior brings pseudo-rows.
         """
         if self.proposer.shared or self.proposer.prior.shrinkage:
             return np.empty(0, dtype=np.intp)
-        largest = np.array([partition.sizes.max() for partition in parameters.layout.partitions])
-        return np.flatnonzero(parameters.weights * self.total_weight <= largest + spare)
+        needed = np.array([parameters.layout.rows_needed(g) for g in range(len(parameters.weights))])
+        return np.flatnonzero(parameters.weights * self.total_weight <= needed + spare)
 
     def loose(self, tol: float) -> float:
         """Tolerance per row at which the groups are first revised."""

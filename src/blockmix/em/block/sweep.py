@@ -30,6 +30,8 @@ class Statistics:
         Σz.
     excess : array of shape (G, p)
         Σz(x − μ), about the means μ of the parameters that the sweep was made with.
+    blur : array of shape (G, p)
+        ΣzΔ, the variance that rounding leaves: to be added to the diagonal of the scatter.
     scatter : array
         Σz(x − μ)(x − μ)ᵀ: the blocks of the distinct covariances, flat, of which the lower triangles count; or full
         matrices, shape (covariances, p, p).
@@ -38,6 +40,7 @@ class Statistics:
     log_likelihood: float
     weight: FloatArray
     excess: FloatArray
+    blur: FloatArray
     scatter: FloatArray
 
     @property
@@ -60,6 +63,7 @@ class Statistics:
             self.log_likelihood + other.log_likelihood,
             self.weight + other.weight,
             self.excess + other.excess,
+            self.blur + other.blur,
             self.scatter + other.scatter,
         )
 
@@ -74,9 +78,10 @@ def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
     from blockmix.em.block.kernels import moments
 
     z, log_likelihood = posterior(chunk, density)
-    weight, excess, scatter = np.zeros(z.shape[1]), np.zeros(density.means.shape), np.zeros(size)
-    moments(chunk.X, chunk.weights, z, chunk.units, density, weight, excess, scatter)
-    return Statistics(log_likelihood, weight, excess, scatter)
+    shape = density.means.shape
+    sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size)
+    moments(chunk.X, chunk.weights, z, chunk.units, chunk.rounding, density, sums)
+    return Statistics(log_likelihood, *sums)
 
 
 def full_scatter(
@@ -109,7 +114,12 @@ def _chunk_scatter(
         centered = np.empty((len(rows), p), dtype=chunk.X.dtype)
         center(chunk.X, rows, own, chunk.units, density.means[g], centered)
         scatter[0 if shared else at] += centered.T @ centered
-    return Statistics(log_likelihood, share.sum(axis=0), excess, scatter)
+    return Statistics(log_likelihood, share.sum(axis=0), excess, blurred(chunk, share), scatter)
+
+
+def blurred(chunk: Chunk, share: FloatArray) -> FloatArray:
+    """ΣzΔ of a chunk with weighted responsibilities (m, G), shape (G, p)."""
+    return np.asarray(share.T @ chunk.rounding_variances)
 
 
 def component_means(rows: Rows, z: FloatArray) -> FloatArray:
@@ -123,7 +133,7 @@ def chunk_sums(chunk: Chunk, z: FloatArray) -> Statistics:
     share = np.asarray(z * chunk.weights[:, None])
     weight = share.sum(axis=0)
     sums = (share.T @ chunk.X - weight[:, None] * chunk.location) / chunk.scale
-    return Statistics(np.nan, weight, sums, np.zeros(0))
+    return Statistics(np.nan, weight, sums, np.zeros_like(sums), np.zeros(0))
 
 
 def unit_parameters(means: FloatArray, layout: Layout) -> Parameters:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from blockmix.em.block.parameters import Parameters
-from blockmix.em.block.sweep import Statistics
+from blockmix.em.block.sweep import Statistics, blurred
 from blockmix.rows import Chunk, Rows
 from blockmix.structure.types import FloatArray
 
@@ -43,7 +43,8 @@ def sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     scatter = np.zeros(layout.size)
     gather(total - (found.weight * new.T) @ new, layout.order[0], layout.blocks[: layout.first[1]], scatter)
     recenter(scatter, -found.weight, new - means, layout.order, layout.blocks, layout.first)
-    return Statistics(log_likelihood, found.weight, found.excess - found.weight[:, None] * means, scatter)
+    excess = found.excess - found.weight[:, None] * means
+    return Statistics(log_likelihood, found.weight, excess, found.blur, scatter)
 
 
 def _chunk_statistics(chunk: Chunk, slopes: FloatArray, level: FloatArray) -> Statistics:
@@ -54,11 +55,12 @@ def _chunk_statistics(chunk: Chunk, slopes: FloatArray, level: FloatArray) -> St
     z = level + values @ slopes.T
     log_likelihood = responsibilities(z, chunk.weights)
     z *= chunk.weights[:, None]
-    return Statistics(log_likelihood, z.sum(axis=0), z.T @ values, np.zeros(0))
+    sums = z.T @ values
+    return Statistics(log_likelihood, z.sum(axis=0), sums, np.zeros_like(sums), np.zeros(0))
 
 
 def _total_scatter(rows: Rows) -> FloatArray:
-    """Σ w x xᵀ of the standardized rows, shape (p, p)."""
+    """Σ w (x xᵀ + Δ) of the standardized rows, shape (p, p); Δ is what rounding leaves of their variances."""
     if rows not in _totals:
         _totals[rows] = rows.map_sum(_chunk_scatter)
     return _totals[rows]
@@ -66,4 +68,6 @@ def _total_scatter(rows: Rows) -> FloatArray:
 
 def _chunk_scatter(chunk: Chunk) -> FloatArray:
     values = chunk.values
-    return np.asarray((values.T * chunk.weights) @ values)
+    scatter = (values.T * chunk.weights) @ values
+    scatter.flat[:: len(scatter) + 1] += blurred(chunk, chunk.weights[:, None])[0]
+    return np.asarray(scatter)
