@@ -88,7 +88,11 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         return float(likelihood / weight)
 
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Bayesian information criterion, −2 log L + parameters · log N; smaller is better."""
+        """Bayesian information criterion with the price of the column groups; smaller is better.
+
+        −2 log L + parameters · log N + 2 · `partition_price_`. All columns in one group, and all columns alone, have no
+        such price: there this is the usual BIC.
+        """
         return self._criteria(X, sample_weight)["bic"]
 
     def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -103,10 +107,15 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         """Log-likelihood and all criteria from one pass over the rows; a weight of 2 counts a row twice."""
         return self._criteria_of(self._sums(X, sample_weight))
 
+    @property
+    def _partition_price(self) -> float:
+        """Log-likelihood that the choice of the column groups must earn."""
+        return 0.0
+
     def _criteria_of(self, sums: FloatArray) -> dict[str, float]:
         """Log-likelihood and all criteria from the sums of `criterion_sums`."""
         weight, likelihood, certainty = sums.tolist()
-        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight))
+        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight)) + 2 * self._partition_price
         aic = -2 * likelihood + 2 * self.n_parameters_
         return {"log_likelihood": likelihood, "bic": bic, "icl": bic - 2 * certainty, "aic": aic}
 

@@ -270,3 +270,38 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         return G - 1 + G * p + self._parameters.layout.n_parameters
+
+    @property
+    def partition_price_(self) -> float:
+        """Log-likelihood that the choice of the column groups must earn, see `structure.objective`."""
+        check_is_fitted(self)
+        return self._parameters.layout.partition_price
+
+    @property
+    def _partition_price(self) -> float:
+        return self.partition_price_
+
+    @property
+    def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
+        """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
+        check_is_fitted(self)
+        layout = self._parameters.layout
+        full = tuple((FULL.name,) * partition.n_groups for partition in layout.distinct)
+        found = tuple(tuple(model.name for model in shapes) for shapes in layout.shapes) or full
+        return found * layout.n_sharing
+
+    @property
+    def loadings_(self) -> tuple[tuple[FloatArray | None, ...], ...]:
+        """Loadings of the columns of each group on its factors in the units of X, by component; None without factors.
+
+        The columns are those of ``column_labels_ == k``, in order; the q columns of an array are factors. A negative
+        loading goes against the group: signs are such that the largest one is positive.
+        """
+        check_is_fitted(self)
+        layout, states = self._parameters.layout, self._parameters.states
+        found: list[tuple[FloatArray | None, ...]] = []
+        for g, partition in enumerate(layout.distinct):
+            models = layout.shapes[g] if layout.shapes else (FULL,) * partition.n_groups
+            first = int(layout.first[g])
+            found.append(tuple(model.loadings(states.get(first + k)) for k, model in enumerate(models)))
+        return tuple(found) * layout.n_sharing

@@ -77,7 +77,8 @@ class Chunk:
         """Variances that rounding leaves of the standardized values, shape (m, p)."""
         variances = np.zeros(self.X.shape)
         columns, table, codes = self.rounding
-        variances[:, columns] = table[np.arange(len(columns)), codes]
+        if len(columns):
+            variances[:, columns] = table[np.arange(len(columns)), codes]
         return variances
 
     @property

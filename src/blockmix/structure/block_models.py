@@ -63,6 +63,14 @@ class BlockModel(Protocol):
         """The state for columns multiplied by deviations, shape (c,)."""
         ...
 
+    def accepts(self, state: FloatArray, c: int) -> bool:
+        """Whether an array can be the state of a block of c columns."""
+        ...
+
+    def loadings(self, state: FloatArray | None) -> FloatArray | None:
+        """Loadings of the columns on common factors, shape (c, q); None if the shape has none."""
+        ...
+
     def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviance of every node of a tree of columns; infinite where the shape is not offered, shape (2p − 1,).
 
@@ -92,6 +100,14 @@ class FullBlock:
     def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
         """A full block has no state."""
         return state
+
+    def accepts(self, state: FloatArray, c: int) -> bool:
+        """A full block has no state."""
+        return False
+
+    def loadings(self, state: FloatArray | None) -> FloatArray | None:
+        """The shape has no factors."""
+        return None
 
     def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """log|R_v| + c for nodes of fewer than `largest` columns."""
@@ -147,6 +163,21 @@ class FactorBlock:
         powers = np.column_stack([deviations] * self.n_factors + [deviations**2])
         return np.asarray(state * powers)
 
+    def accepts(self, state: FloatArray, c: int) -> bool:
+        """Whether an array holds loadings and positive noise of c columns."""
+        return state.shape == (c, self.n_factors + 1) and bool((state[:, -1] > 0).all())
+
+    def loadings(self, state: FloatArray | None) -> FloatArray | None:
+        """Principal axes of ΛΛᵀ in columns of unit noise, strongest first, each with its largest loading positive."""
+        if state is None:
+            return None
+        raw, deviations = state[:, :-1], np.sqrt(state[:, -1:])
+        # Only ΛΛᵀ is identified: rotate Λ so that ΛᵀΨ⁻¹Λ is diagonal.
+        rotation = np.linalg.svd(raw / deviations, full_matrices=False)[2].T
+        axes = raw @ rotation
+        largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+        return np.asarray(axes * np.where(largest < 0, -1, 1))
+
     def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviances of nodes for which the shape is cheaper than a full block, by a few steps of EM at each node."""
         from blockmix.structure.kernels import factor_deviances
@@ -184,6 +215,21 @@ class TreeBlock:
     def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
         """Edges have no units."""
         return state
+
+    def accepts(self, state: FloatArray, c: int) -> bool:
+        """Whether an array holds the edges of a tree, each from a column reached before to a new one."""
+        if state.shape != (c - 1, 2) or not np.isin(state, np.arange(c)).all():
+            return False
+        reached = {float(state[0, 0])} if c > 1 else set[float]()
+        for parent, child in state.tolist():
+            if parent not in reached or child in reached:
+                return False
+            reached.add(child)
+        return True
+
+    def loadings(self, state: FloatArray | None) -> FloatArray | None:
+        """The shape has no factors."""
+        return None
 
     def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviances of the trees that join the trees of two branches by their strongest correlation."""

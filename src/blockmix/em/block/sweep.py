@@ -105,7 +105,7 @@ def _chunk_scatter(
 
     z, log_likelihood = posterior(chunk, density) if given is None else (given[chunk.place], np.nan)
     share = np.asarray(z * chunk.weights[:, None])
-    G, p = density.means.shape
+    p = density.means.shape[1]
     excess = chunk_sums(chunk, z).excess - share.sum(axis=0)[:, None] * density.means
     scatter = np.zeros((1 if shared else len(components), p, p))
     for at, g in enumerate(components):
@@ -132,7 +132,7 @@ def chunk_sums(chunk: Chunk, z: FloatArray) -> Statistics:
     """Σz and Σzx, about 0, of a chunk with responsibilities z, shape (m, G)."""
     share = np.asarray(z * chunk.weights[:, None])
     weight = share.sum(axis=0)
-    sums = (share.T @ chunk.X - weight[:, None] * chunk.location) / chunk.scale
+    sums = share.T @ (chunk.X - chunk.location) / chunk.scale
     return Statistics(np.nan, weight, sums, np.zeros_like(sums), np.zeros(0))
 
 
