@@ -27,7 +27,7 @@ class OptimalRule(BaseEstimator):
 
     With n rows and a price per parameter, a branch v of c columns in a shape of k parameters and deviance F is worth
 
-        one(v) = −n/2 (F − c) − price · (k − c) − (price of a group of c columns),
+        one(v) = −n/2 (F − c) − price · (k − c) − (prices of a group of c columns and of the structure of its shape),
 
     and gain(v) = max(one(v), gain(left) + gain(right)). A column alone is worth 0.
 
@@ -92,12 +92,15 @@ def branch_worths(
     shape = np.zeros(len(span), dtype=np.intp)
     for number, model in enumerate(models):
         counts = np.array([model.n_parameters(c) for c in range(len(R) + 1)])
+        choice = np.array([model.choice_price(c) for c in range(len(R) + 1)])
         cheaper = np.array([offered(model, c) for c in range(len(R) + 1)])
         deviances = model.deviances(R, tree, span, n_rows - 1)
-        value = -0.5 * n_rows * (deviances - sizes) - price * (counts[sizes] - sizes)
+        prices = partition_prices(len(R)) + choice
+        if model.name == FULL.name:
+            prices[-1] = 0  # one full group is no choice
+        value = -0.5 * n_rows * (deviances - sizes) - price * (counts[sizes] - sizes) - prices[sizes]
         better = (value > worth) & cheaper[sizes]
         worth[better], shape[better] = value[better], number
-    worth -= partition_prices(len(R))[sizes]
     worth[: len(R)] = 0
     return worth, shape
 
@@ -111,7 +114,7 @@ def best_shapes(
     for group in partition.groups:
         block, c = definite[np.ix_(group, group)], len(group)
         able = [m for m in models if offered(m, c) and m.rows_needed(c) < max(n_rows, 2)] or [FULL]
-        worth = [-0.5 * n_rows * m.fit(block).deviance - price * m.n_parameters(c) for m in able]
+        worth = [-0.5 * n_rows * m.fit(block).deviance - price * m.n_parameters(c) - m.choice_price(c) for m in able]
         shapes.append(able[int(np.argmax(worth))])
     return tuple(shapes)
 

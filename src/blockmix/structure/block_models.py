@@ -51,6 +51,10 @@ class BlockModel(Protocol):
         """Free parameters of a block of c columns."""
         ...
 
+    def choice_price(self, c: int) -> float:
+        """Log-likelihood that the choice among the structures of the shape must earn: the log of their number."""
+        ...
+
     def rows_needed(self, c: int) -> int:
         """Rows from which the covariance of c columns is not singular."""
         ...
@@ -88,6 +92,10 @@ class FullBlock:
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns."""
         return c * (c + 1) // 2
+
+    def choice_price(self, c: int) -> float:
+        """There is one structure."""
+        return 0.0
 
     def rows_needed(self, c: int) -> int:
         """Rows from which the covariance of c columns is not singular."""
@@ -141,6 +149,10 @@ class FactorBlock:
         """Free parameters of a block of c columns."""
         q = self.n_factors
         return c * (q + 1) - q * (q - 1) // 2
+
+    def choice_price(self, c: int) -> float:
+        """There is one structure."""
+        return 0.0
 
     def rows_needed(self, c: int) -> int:
         """Rows from which the covariance of c columns is not singular."""
@@ -198,6 +210,10 @@ class TreeBlock:
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns."""
         return 2 * c - 1
+
+    def choice_price(self, c: int) -> float:
+        """The log of the number c^(c−2) of trees (Cayley)."""
+        return float((c - 2) * np.log(c)) if c > 2 else 0.0
 
     def rows_needed(self, c: int) -> int:
         """Rows from which the covariance of c columns is not singular."""

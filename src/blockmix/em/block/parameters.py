@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dtrtri
 
 from blockmix.structure.block_models import FULL, BlockModel
 from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.objective import partition_price
+from blockmix.structure.objective import partition_price, partition_prices
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -132,8 +132,12 @@ class Layout:
 
     @property
     def partition_price(self) -> float:
-        """Price of choosing these groups, over the distinct covariances; see `structure.objective.partition_price`."""
-        return sum(partition_price(partition) for partition in self.distinct)
+        """Price of choosing these groups, and structures within them; see `structure.objective.partition_price`."""
+        p, sizes = self.partitions[0].n_columns, self.blocks[:, 1] - self.blocks[:, 0]
+        structures = sum(model.choice_price(int(sizes[b])) for b, model in self.shaped)
+        # One group of a few factors is a choice; one full group is not.
+        structures += float(partition_prices(p)[p]) * sum(sizes[b] == p for b, _ in self.shaped)
+        return structures + sum(partition_price(partition) for partition in self.distinct)
 
     def rows_needed(self, g: int) -> int:
         """Rows from which no block of component g is singular."""
