@@ -22,7 +22,9 @@ from blockmix.em.multistart import Progress
 def test_the_iteration_limit_warns() -> None:
     with pytest.warns(ConvergenceWarning) as warned:
         model = Fit(2, 2, init="random", random_state=0, max_iter=1).fit(table())
-    assert [str(one.message) for one in warned] == ["EM stopped at max_iter=1 before it converged: raise max_iter or tol"]
+    assert [str(one.message) for one in warned] == [
+        "EM stopped at max_iter=1 before it converged: raise max_iter or tol"
+    ]
     assert warned[0].filename == __file__  # the line that called fit, not ours
     assert model.outcome_ == "iteration limit"
     assert not model.converged_
