@@ -33,7 +33,7 @@ from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.validation import rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
 from blockmix.plotting import likelihood_trace
-from blockmix.rows import ArrayRows, Chunk, Resolution, Rows, one_blas_thread
+from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
 from blockmix.structure.columns import column_names, refuse_constant
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -106,7 +106,7 @@ class EMMixture(Mixture, Generic[P, S]):
         rows = self._in_units(standardized)
         rng = check_random_state(self.random_state)
         sample = rows.sample(max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng)
-        self.resolution_ = Resolution.of(sample.X, sample.weights) if self.rounding else Resolution.none()
+        self.resolution_ = Resolution.of(sample.X, sample.weights) if self.rounding else EXACT
         rows, sample = rows.resolved(self.resolution_), sample.resolved(self.resolution_)
         variances = (standardized.scale / rows.scale) ** 2
         family = self._family(rows, variances)

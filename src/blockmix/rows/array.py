@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.rows.chunks import Chunk, Rows, contiguous, in_order, places
-from blockmix.rows.resolution import Resolution
+from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.structure.types import FloatArray
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class ArrayRows(Rows):
     location: FloatArray
     scale: FloatArray
     n_threads: int = 1
-    resolution: Resolution = field(default_factory=Resolution.none)
+    resolution: Resolution = EXACT
     is_array: ClassVar[bool] = True
 
     @classmethod
