@@ -246,6 +246,15 @@ def test_sums_are_taken_in_double_whatever_the_rows() -> None:
     assert (weight[0], excess[0, 0], scatter[0]) == (n, 1.5 * n, 2.25 * n)
 
 
+def test_distances_are_summed_over_columns_in_double_whatever_the_rows() -> None:
+    # Red if squares are added in float32: 2²⁴ + 1 is 2²⁴ there.
+    p = 301
+    X = np.concatenate([[4096.0], np.ones(p - 1)]).astype(np.float32)[None]
+    parameters = Parameters(np.ones(1), np.zeros((1, p)), Layout((Partition.separate(p),)), np.ones(p))
+    (found,) = log_joint(Chunk(X, np.ones(1), slice(0, 1), np.zeros(p), np.ones(p)), parameters)[0]
+    assert found == pytest.approx(-0.5 * (2**24 + 300 + p * np.log(2 * np.pi)), rel=1e-13)
+
+
 def arrangements(X: Matrix) -> dict[str, Matrix]:
     """The same matrix in other places of the memory."""
     fixed = X.copy()
