@@ -69,7 +69,7 @@ MIXTURE, BLOCK = "_parameters", "_parameters/covariances/items/0/factors/items/0
         ("mixture", f"{MIXTURE}/means", at((0, 1), np.inf), "means are no finite numbers for 2 components"),
         ("mixture", f"{MIXTURE}/means", lambda m: m.T, "means are no finite numbers for 2 components"),
         ("mixture", f"{MIXTURE}/means", lambda m: m[:, :5], "a covariance does not suit means of 5 columns"),
-        ("mixture", f"{MIXTURE}/means", lambda m: m.astype("f4"), "a covariance does not suit means of 6 columns"),
+        ("mixture", f"{MIXTURE}/means", lambda m: m.astype("f4"), "weights_ or means_ are not those of the mixture"),
         ("shared", BLOCK, at((0, 1, 1), np.nan), "blocks are no finite numbers of shape (3, 2, 2)"),
         ("shared", BLOCK, at((0, 1, 1), 0), "a block is not positive definite"),
         ("shared", BLOCK, at((0, 1, 1), -1), "a block is not positive definite"),

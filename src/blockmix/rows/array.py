@@ -12,9 +12,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from blockmix.rows.chunks import Chunk, Rows, contiguous, in_order, places
+from blockmix.rows.chunks import Chunk, Rows, chosen_rows, contiguous, in_order, places
 from blockmix.rows.resolution import EXACT, Resolution
-from blockmix.structure.types import FloatArray
+from blockmix.structure.types import FloatArray, IntArray
 
 T = TypeVar("T")
 
@@ -70,6 +70,11 @@ class ArrayRows(Rows):
     def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
         """The rows themselves, which are in memory already."""
         return self
+
+    def some(self, most: int, rng: np.random.RandomState) -> IntArray | slice:
+        """Numbers of at most `most` rows, those that a file with these rows would be sampled at."""
+        found = chosen_rows(self.n_rows, self.weights, most, rng)
+        return slice(None) if found is None else found
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several chunks are worked on at a time."""
