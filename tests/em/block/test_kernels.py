@@ -251,7 +251,7 @@ def test_distances_are_summed_over_columns_in_double_whatever_the_rows() -> None
     p = 301
     X = np.concatenate([[4096.0], np.ones(p - 1)]).astype(np.float32)[None]
     parameters = Parameters(np.ones(1), np.zeros((1, p)), Layout((Partition.separate(p),)), np.ones(p))
-    (found,) = log_joint(Chunk(X, np.ones(1), slice(0, 1), np.zeros(p), np.ones(p)), parameters)[0]
+    (found,) = chunk_log_joint(Chunk(X, np.ones(1), slice(0, 1), np.zeros(p), np.ones(p)), parameters)[0]
     assert found == pytest.approx(-0.5 * (2**24 + 300 + p * np.log(2 * np.pi)), rel=1e-13)
 
 
