@@ -79,7 +79,9 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
 
     def score_samples(self, X: Any) -> FloatArray:
         """Log-density of each row, shape (N,)."""
-        return np.concatenate(list(self._each(X, log_density)), dtype=self.means_.dtype)
+        density = np.concatenate(list(self._each(X, log_density)))
+        with np.errstate(over="ignore"):  # −inf in single precision
+            return density.astype(self.means_.dtype)
 
     def score(self, X: Any, y: object = None) -> float:
         """Mean log-density of the rows."""
