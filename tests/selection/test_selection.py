@@ -19,8 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.grouping import BicRule, SilhouetteRule
+from blockmix.grouping.protocols import Proposal
 from blockmix.selection.table import SelectionTable, select
 from blockmix.selection.trials import SelectionProgress, SelectionWarning
+from blockmix.structure.partition import Partition
 
 
 def two_clusters(n: int = 60) -> np.ndarray:
@@ -207,6 +209,26 @@ def test_a_rule_is_one_candidate() -> None:
     table = select(X, [1, 2], SilhouetteRule(candidates=range(2, 4)), random_state=0)
     assert [row.groups for row in table.rows] == [(3,), (3, 3)]
     assert "SilhouetteRule(candidates=range(2, 4))" in str(table)
+
+
+@no_caveats
+def test_a_grouping_and_a_rule_of_the_user_are_candidates_like_ours() -> None:
+    # Red if a candidate had to be of a class that can be imported.
+    class Alternating:
+        def group(self, S: np.ndarray, n_groups: int, n_rows: float) -> Proposal:
+            return Proposal(Partition(np.arange(len(S)) % n_groups))
+
+    class Always:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def choose(self, S: np.ndarray, n_rows: float, grouping: Any, squares: Any = None) -> Proposal:
+            return grouping.group(S, self.number, n_rows)
+
+    table = select(X, [1, 2], [Always(2), Always(2), Always(3)], grouping=Alternating(), random_state=0)
+    assert [row.groups for row in table.rows] == [(2,), (3,), (2, 2), (3, 3)]
+    assert len(table.extend(n_column_groups=Always(3)).rows) == 4
+    assert table.models[0].column_labels_.tolist() == [[0, 1, 0, 1, 0, 1]]
 
 
 @pytest.mark.parametrize(
