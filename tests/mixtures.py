@@ -2,41 +2,154 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import oracles
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.special import logsumexp
+from numpy.typing import NDArray
 from strategies import Matrix, block_rows, covariance, partitions, seeds
 
-from blockmix.em.block.parameters import Parameters, assemble
+from blockmix.em.block.family import BlockFamily
+from blockmix.em.block.parameters import Layout, Parameters, Prior, assemble
+from blockmix.em.block.regroup import Proposer
 from blockmix.em.block.sweep import Statistics
+from blockmix.em.loop import LoopState
+from blockmix.grouping import HierarchicalGrouping
+from blockmix.grouping.protocols import Proposal
 from blockmix.rows import ArrayRows
 from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.objective import price
+from blockmix.structure.partition import Partition
+
+TRUTH = (Partition([0, 0, 0, 1, 1, 1]), Partition([0, 1, 0, 1, 0, 1]))
+ODD = Partition([0, 1, 1, 0, 0, 1])  # neither of the two
+
+
+class Fixed:
+    """A grouping with given answers, right or wrong; the last one is repeated."""
+
+    def __init__(self, *answers: Partition) -> None:
+        self.answers = list(answers)
+
+    def group(self, S: Matrix, n_groups: int, n_rows: float) -> Proposal:
+        return Proposal(self.answers.pop(0) if len(self.answers) > 1 else self.answers[0])
 
 
 @st.composite
 def mixtures(draw: st.DrawFn, max_p: int = 6) -> tuple[ArrayRows, Parameters]:
-    """Weighted rows and some mixture with blocks of any sizes, shared or not, joined in batches or not."""
+    """Weighted rows in units of their own, and some mixture with blocks of any sizes, shared or not."""
     G, p = draw(st.integers(1, 4)), draw(st.integers(1, max_p))
     shared = draw(st.booleans()) and G > 1
     groups = [draw(partitions(p)) for _ in range(1 if shared else G)]
-    rng = np.random.default_rng(draw(seeds))
     n_rows = draw(st.integers(2, 200))
-    X = block_rows(rng, n_rows, groups[0]) + 2 * rng.standard_normal((G, p))[rng.integers(0, G, n_rows)]
-    rows = ArrayRows(X, rng.integers(0, 3, n_rows) + np.eye(n_rows)[0], np.zeros(p), np.ones(p))
-    blocks = [BlockCovariance.of(covariance(block_rows(rng, 3 * p + 2, group)), group) for group in groups]
-    covariances = tuple(blocks) * (G if shared else 1)
+    return mixture(np.random.default_rng(draw(seeds)), n_rows, groups * (G if shared else 1), shared)
+
+
+def mixture(
+    rng: np.random.Generator, n_rows: int, groups: list[Partition], shared: bool = False, dtype: Any = float
+) -> tuple[ArrayRows, Parameters]:
+    """Rows, of which about a third have weight 0, and a mixture with these groups in each component."""
+    G, p = len(groups), groups[0].n_columns
+    standard = block_rows(rng, n_rows, groups[0]) + 2 * rng.standard_normal((G, p))[rng.integers(0, G, n_rows)]
+    location, scale = rng.standard_normal(p), rng.uniform(0.5, 2, p)
+    weights = rng.integers(0, 3, n_rows) + np.eye(n_rows)[0]
+    rows = ArrayRows((standard * scale + location).astype(dtype), weights, location, scale)
+    distinct = groups[:1] if shared else groups
+    blocks = [BlockCovariance.of(covariance(block_rows(rng, 3 * p + 2, group)), group) for group in distinct]
+    covariances = tuple(blocks) * (G // len(blocks))
     return rows, assemble(rng.dirichlet(np.ones(G)), rng.standard_normal((G, p)), covariances)
+
+
+def two_clusters(seed: int = 0, n_rows: int = 80, apart: float = 3.0) -> tuple[ArrayRows, Matrix]:
+    """Standardized rows of two components with different column groups, and their hard responsibilities."""
+    rng = np.random.default_rng(seed)
+    X = np.concatenate([block_rows(rng, n_rows, TRUTH[0]), block_rows(rng, n_rows, TRUTH[1]) + apart])
+    return ArrayRows.standardized(X), np.repeat(np.eye(2), n_rows, axis=0)
+
+
+def family(
+    rows: ArrayRows,
+    *n_groups: object,
+    grouping: object = None,
+    shared: bool = False,
+    prior: Prior | None = None,
+    priced: bool = False,
+) -> BlockFamily:
+    """The block mixture with these numbers of groups, or rules for them, two in each of two components if not given."""
+    proposer = Proposer(
+        n_groups or (2, 2),
+        grouping or HierarchicalGrouping(),  # type: ignore[arg-type]
+        shared,
+        prior or Prior(ridge=1e-4),
+        price(rows.total_weight, rows.n_columns) if priced else 0.0,
+    )
+    return BlockFamily(proposer, rows.total_weight)
+
+
+def begin(found: BlockFamily, rows: ArrayRows, z: Matrix, tol: float) -> LoopState[Parameters]:
+    """The first state of a loop, from responsibilities."""
+    return LoopState(found.first(rows, z).parameters, found.loose(tol))
+
+
+def parameters_with(layout: Layout, rows: ArrayRows, z: Matrix, prior: Prior | None = None) -> Parameters:
+    """The M-step from responsibilities with given column groups."""
+    numbers = tuple(partition.n_groups for partition in layout.partitions)
+    return (
+        family(rows, *numbers, grouping=Fixed(*layout.distinct), shared=layout.shared, prior=prior)
+        .first(rows, z)
+        .parameters
+    )
+
+
+def values(rows: ArrayRows) -> Matrix:
+    """The standardized rows."""
+    standard: Matrix = (rows.X - rows.location) / rows.scale
+    return standard
 
 
 def dense(parameters: Parameters) -> Matrix:
     return np.stack([block.dense() for block in parameters.covariances])
 
 
-def responsibilities(X: Matrix, parameters: Parameters) -> Matrix:
-    joint = oracles.log_joint(X, parameters.weights, parameters.means, dense(parameters))
-    return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+def log_joint(rows: ArrayRows, parameters: Parameters) -> Matrix:
+    """The dense log π_g f_g of every row, shape (N, G)."""
+    return oracles.log_joint(values(rows), parameters.weights, parameters.means, dense(parameters))
+
+
+def responsibilities(rows: ArrayRows, parameters: Parameters) -> Matrix:
+    return oracles.responsibilities(log_joint(rows, parameters))[0]
+
+
+def unpacked(flat: NDArray[Any], layout: Layout) -> Matrix:
+    """The lower triangles of flat blocks as symmetric matrices with zeros between the blocks, (distinct, p, p)."""
+    found = []
+    at = 0
+    for partition in layout.distinct:
+        whole = np.zeros((partition.n_columns,) * 2)
+        for group in partition.groups:
+            c = len(group)
+            lower = np.tril(flat[at : at + c * c].reshape(c, c))
+            whole[np.ix_(group, group)] = lower + np.tril(lower, -1).T
+            at += c * c
+        found.append(whole)
+    assert at == len(flat)
+    return np.stack(found)
+
+
+def literal_statistics(rows: ArrayRows, parameters: Parameters, z: Matrix | None = None) -> Statistics:
+    """Statistics from dense matrices, with the full scatter, shape (distinct, p, p)."""
+    own, density = oracles.responsibilities(log_joint(rows, parameters))
+    weight, excess, scatter = oracles.moments(values(rows), rows.weights, own if z is None else z, parameters.means)
+    scatter = parameters.layout.pooled(scatter)
+    return Statistics(np.nan if z is not None else float(rows.weights @ density), weight, excess, scatter)
+
+
+def within_blocks(scatter: Matrix, layout: Layout) -> Matrix:
+    """Full scatters (distinct, p, p) with zeros between the blocks."""
+    pairs = zip(scatter, layout.distinct, strict=True)
+    return np.stack([oracles.block_diagonal(S, partition.labels) for S, partition in pairs])
 
 
 def labels_of(parameters: Parameters) -> list[list[int]]:
@@ -45,8 +158,5 @@ def labels_of(parameters: Parameters) -> list[list[int]]:
 
 def assert_same(found: Statistics, expected: Statistics, **tolerance: float) -> None:
     tolerance = tolerance or {"rtol": 1e-9, "atol": 1e-9}
-    assert_allclose(found.log_likelihood, expected.log_likelihood, **tolerance)
-    assert_allclose(found.weight, expected.weight, **tolerance)
-    assert_allclose(found.first, expected.first, **tolerance)
-    for a, b in zip(found.scatter, expected.scatter, strict=True):
-        assert_allclose(a, b, **tolerance)
+    for name in ("log_likelihood", "weight", "excess", "scatter"):
+        assert_allclose(getattr(found, name), getattr(expected, name), **tolerance, err_msg=name)

@@ -208,7 +208,23 @@ def ledoit_wolf(X: Matrix, columns: ArrayLike) -> float:
 def log_joint(X: Matrix, weights: Matrix, means: Matrix, covariances: Matrix) -> Matrix:
     """log π_g N(x; μ_g, Σ_g) of every row and component from dense covariances, shape (N, G)."""
     densities = [multivariate_normal(m, S).logpdf(X) for m, S in zip(means, covariances, strict=True)]
-    return np.log(weights) + np.reshape(densities, (len(weights), len(X))).T
+    with np.errstate(divide="ignore"):  # a weight of 0
+        return np.log(weights) + np.reshape(densities, (len(weights), len(X))).T
+
+
+def responsibilities(joint: Matrix) -> tuple[Matrix, Matrix]:
+    """π_g f_g / Σ_h π_h f_h, shape (N, G), and log Σ_g π_g f_g, shape (N,), from log π_g f_g."""
+    top = joint.max(axis=1, keepdims=True)
+    shares = np.exp(joint - top)
+    return shares / shares.sum(axis=1, keepdims=True), top[:, 0] + np.log(shares.sum(axis=1))
+
+
+def moments(X: Matrix, row_weights: Matrix, z: Matrix, means: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """Σz, Σz(x − μ) and Σz(x − μ)(x − μ)ᵀ of each component, shapes (G,), (G, p) and (G, p, p)."""
+    share = row_weights[:, None] * z
+    centered = X[:, None, :] - means
+    first = np.einsum("ng,ngi->gi", share, centered)
+    return share.sum(axis=0), first, np.einsum("ng,ngi,ngj->gij", share, centered, centered)
 
 
 def m_step(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from blockmix.grouping.protocols import GroupingWarning
     from blockmix.selection.table import SelectionTable, select
     from blockmix.selection.trials import SelectionWarning
+    from blockmix.structure.partition import Partition
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ __all__ = [
     "FactorBiclustering",
     "GaussianBiclustering",
     "GroupingWarning",
+    "Partition",
     "SelectionTable",
     "SelectionWarning",
     "TopicBiclustering",
@@ -43,6 +45,7 @@ _HOMES = {
     "FactorBiclustering": "estimators.factor",
     "GaussianBiclustering": "estimators.biclustering",
     "GroupingWarning": "grouping.protocols",
+    "Partition": "structure.partition",
     "SelectionTable": "selection.table",
     "SelectionWarning": "selection.trials",
     "TopicBiclustering": "estimators.topics.biclustering",

@@ -43,7 +43,7 @@ def test_a_sequence_that_stands_still_settles_at_once_but_not_at_its_first_value
 
 
 def test_two_values_settle_only_far_below_tol() -> None:
-    # One gain tells nothing of the rate: a slow climb begins with gains just below tol.
+    # One gain has no rate yet: a slow rise may begin with gains just below tol.
     assert first_settled(Aitken(1e-2), [0.0, 5e-3]) is None
     assert first_settled(Aitken(1e-2), [0.0, 5e-6]) == 1
 
@@ -52,11 +52,11 @@ def test_tol_zero_never_settles() -> None:
     assert first_settled(Aitken(0.0), [-1.0] * 20) is None
 
 
-def test_a_pause_in_the_climb_is_forgotten() -> None:
+def test_a_pause_is_forgotten() -> None:
     # Red if more than three values are kept, or fewer.
     rule = Aitken(1e-3)
     assert [rule.settled(value) for value in (0.0, 0.0, 1.0, 2.0, 3.0)] == [False, True, False, False, False]
-    assert rule.values == [1.0, 2.0, 3.0]
+    assert rule.values == (1.0, 2.0, 3.0)
 
 
 def test_a_rule_goes_on_from_the_values_of_another() -> None:

@@ -14,8 +14,8 @@ import pytest
 from sklearn.base import clone
 from strategies import Matrix, block_rows
 
-from blockmix import FactorBiclustering, GaussianBiclustering, load
-from blockmix.em.loop import climb
+from blockmix import GaussianBiclustering, load
+from blockmix.em.loop import LoopState, run
 from blockmix.em.multistart import Progress
 from blockmix.estimators.stored_values import VALUES
 from blockmix.grouping.protocols import Proposal
@@ -286,16 +286,12 @@ def test_a_model_with_a_checkpoint_can_be_saved_and_cloned(tmp_path: Path) -> No
     assert clone(model).checkpoint == tmp_path / "fit"
 
 
-def test_the_factor_mixture_has_no_checkpoint() -> None:
-    with pytest.raises(TypeError, match="checkpoint"):
-        FactorBiclustering(checkpoint="fit")  # type: ignore[call-arg]
-
-
-def test_waypoints_are_all_that_a_climb_depends_on() -> None:
+def test_states_are_all_that_a_loop_depends_on() -> None:
     rows = ArrayRows.standardized(table())
-    model = GaussianBiclustering(2, 2)._model(rows)
+    family = GaussianBiclustering(2, 2)._family(rows, np.ones(6))
+    first = family.first(rows, np.repeat(np.eye(2), 150, axis=0))
     kept: list[Any] = []
-    whole = climb(rows, np.repeat(np.eye(2), 150, axis=0), model, 1e-6, 100, keep=kept.append)
+    whole = run(family, rows, LoopState(first.parameters, family.loose(1e-6)), 1e-6, 100, save=kept.append)
     assert kept[-1].converged and not kept[-2].converged
-    again = climb(rows, kept[-1], model, 1e-6, 100, callback=lambda *heard: pytest.fail("nothing was left to do"))
-    assert (again.trace, again.outcome) == (whole.trace, whole.outcome)
+    again = run(family, rows, kept[-1], 1e-6, 100, callback=lambda *_: pytest.fail("nothing was left to do"))
+    assert (again.state.trace, again.outcome) == (whole.state.trace, whole.outcome)

@@ -111,7 +111,7 @@ def test_a_persisted_collection_is_held_by_its_rows(client: Any) -> None:
     X = table()
     with client.as_current():
         rows = opened(as_array(X).persist()).measured()
-        assert np.allclose(rows.plain().map_sum(lambda chunk: chunk.values.sum(axis=1)), X.sum(axis=0))
+        assert np.allclose(rows.plain().map_sum(lambda chunk: chunk.values.sum(axis=0)), X.sum(axis=0))
 
 
 def test_a_start_from_a_sample_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,14 +135,14 @@ def test_only_statistics_travel() -> None:
     rows = opened(as_array(X, 100)).measured()
     fetched: list[Any] = []
 
-    def heard(key: Any, result: Any, dsk: Any, state: Any, worker: Any) -> None:
+    def finished(key: Any, result: Any, dsk: Any, state: Any, worker: Any) -> None:
         if str(key).startswith("blockmix-add"):
             fetched.append(result)
 
     from dask.callbacks import Callback
 
-    with Callback(posttask=heard), dask.config.set(scheduler="threads"):
-        found = rows.map_sum(lambda chunk: chunk.values @ chunk.weights)
+    with Callback(posttask=finished), dask.config.set(scheduler="threads"):
+        found = rows.map_sum(lambda chunk: chunk.weights @ chunk.values)
     assert found.shape == (6,)
     assert len(fetched) == 5 + 1  # 40 blocks in sums of eight
     assert np.allclose(found, 0, atol=1e-9)

@@ -51,7 +51,7 @@ def predict_rows(
         "model": str(path),
         "file": file,
         "rows": len(lines),
-        "sizes": np.bincount([line[1] for line in lines], minlength=G),
+        "sizes": np.bincount([line[1] for line in lines if line[1] >= 0], minlength=G),
         "label": label,
         "ari": ari,
     }

@@ -5,7 +5,7 @@ Values of the objective come in, one per iteration; whether the limit that they 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -33,11 +33,11 @@ class Aitken:
     """
 
     tol: float
-    values: list[float] = field(default_factory=list)
+    values: tuple[float, ...] = ()
 
     def settled(self, value: float) -> bool:
         """Take the next value; say whether the sequence has settled."""
-        self.values = [*self.values[-2:], value]
+        self.values = (*self.values[-2:], value)
         if len(self.values) < 2:
             return False
         gain = self.values[-1] - self.values[-2]

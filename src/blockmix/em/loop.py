@@ -1,282 +1,166 @@
-"""Ascent: EM from a start to its end, with regroups between fast phases (paper, section 3).
+"""The EM loop: sweep, M-step and now and then a regroup, until neither changes anything (paper, section 3).
 
-Rows, a start and a model come in; parameters, the trace of the objective and how it ended go out. A proposed partition
-is kept only where it raises the objective, so the trace never falls; the fit ends when a regroup changes nothing.
+A family of mixtures, rows and a state come in; the final state goes out. New column groups are kept only if they raise
+the objective, so the trace never falls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic
 
 import numpy as np
+from scipy.special import logsumexp
 
-from blockmix.em.block.e_step import log_joint, posterior
-from blockmix.em.block.parameters import Layout, Parameters, Prior
-from blockmix.em.block.sweep import (
-    SINGULAR,
-    Statistics,
-    centered_scatter,
-    component_means,
-    maximize,
-    regrouped,
-)
-from blockmix.em.block.sweep_shared import sweep
 from blockmix.em.convergence import Aitken, Outcome
-from blockmix.grouping.forest import AT_ONCE, find_all_groups
-from blockmix.grouping.protocols import Grouping
+from blockmix.em.family import Family, P, S
 from blockmix.rows import Chunk, Rows
-from blockmix.structure.blocks import logdets
-from blockmix.structure.objective import price
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.structure.types import FloatArray
 
-# Groups are looked at again once the gain still to come is below this, per row: waiting for the last digit before the
-# first regroup wastes iterations on blocks that will change.
-_LOOSE = 1e-2
-# Of tol: a rise per row that is no rise. That EM has settled is not enough to end at a regroup: it may linger and go on
-# (of 160 random fits 8 would end more than 100 tol below where they end now).
+# Fraction of tol: per-row gain treated as zero. EM may linger and go on, so having settled is not enough to end at a
+# regroup (8 of 160 random fits would end more than 100 tol below their end).
 _STILL = 1e-3
 # Rows beyond its largest block from which a component counts when starts are compared. On Ecoli random starts end with
 # components of 1, 1, 4 and 4 rows, a higher likelihood than any other start and ARI 0.25 instead of 0.63.
 _SPARE = 5
-_MIN_ROWS = 0.5  # a component that explains less than half a row is dead
+MIN_ROWS = 0.5  # a component that explains less than half a row is lost
 
 Callback = Callable[[int, float], object]
 
 
-@dataclass(frozen=True)
-class Model:
-    """What is fitted: how many column groups per component, found how, with which prior.
-
-    `n_groups` holds a number or a rule per component; one entry if they share a covariance.
-    """
-
-    n_groups: tuple[object, ...]
-    grouping: Grouping
-    shared: bool
-    prior: Prior
-    priced: bool
-
-    def price(self, rows: Rows) -> float:
-        """Price of a covariance parameter: BIC's where the number of groups is chosen, nothing where it is given."""
-        return price(rows.total_weight, rows.n_columns) if self.priced else 0.0
-
-    def admits(self, layout: Layout) -> bool:
-        """Whether the components share their groups, and have as many, as the model says."""
-        numbers = zip(self.n_groups, layout.partitions, strict=True)
-        return layout.shared == self.shared and all(
-            number == partition.n_groups for number, partition in numbers if isinstance(number, int)
-        )
-
-
 @dataclass(frozen=True, eq=False)
-class Ascent:
-    """Where EM ended: parameters in standardized columns, the trace of the objective, the outcome and what was noted.
+class LoopState(Generic[P]):
+    """Where EM stands between two sweeps: everything that the rest of the fit depends on.
 
-    `thin` counts the components that have hardly more rows than their largest block has columns: their likelihood comes
-    from a nearly singular covariance, so an ascent with fewer of them is the better one whatever its likelihood.
+    Attributes
+    ----------
+    parameters : parameters of the family
+    tolerance : float
+        Per-row tolerance of the convergence rule: loose until a regroup changes nothing.
+    recent : tuple of float
+        Last values of the convergence rule.
+    unmoved : float
+        Objective at which a regroup last changed nothing.
+    trace : tuple of float
+        Objective at each sweep.
+    notes : tuple of str
+        What the user is to know.
+    reseeded : tuple of int
+        Components that were lost and placed again.
+    memory : frozenset of str
+        What the family has tried.
+    converged : bool
     """
 
-    parameters: Any
-    trace: list[float]
-    outcome: Outcome
-    thin: int = 0
-    notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, eq=False)
-class Waypoint:
-    """Where an ascent stands between two sweeps: all that the rest of it depends on.
-
-    `patience` and `recent` are Aitken's rule, `unmoved` the objective at which a regroup last changed nothing, `lost`
-    the components that were seeded again.
-    """
-
-    parameters: Parameters
-    patience: float
-    recent: list[float] = field(default_factory=list)
+    parameters: P
+    tolerance: float
+    recent: tuple[float, ...] = ()
     unmoved: float = -np.inf
-    trace: list[float] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    lost: list[int] = field(default_factory=list)
+    trace: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+    reseeded: tuple[int, ...] = ()
+    memory: frozenset[str] = frozenset()
     converged: bool = False
 
 
-def climb(
+@dataclass(frozen=True, eq=False)
+class LoopResult(Generic[P]):
+    """The final state, how it ended, and the number of thin components.
+
+    A thin component has hardly more rows than its largest block has columns: its likelihood comes from a nearly
+    singular covariance, so a result with fewer of them is better whatever its likelihood.
+    """
+
+    state: LoopState[P]
+    outcome: Outcome
+    thin: int = 0
+
+
+def run(
+    family: Family[P, S],
     rows: Rows,
-    start: FloatArray | Parameters | Waypoint,
-    model: Model,
+    state: LoopState[P],
     tol: float,
     max_iter: int,
     callback: Callback | None = None,
-    keep: Callable[[Waypoint], object] | None = None,
-) -> Ascent:
-    """Run EM from responsibilities (N, G), from parameters or from a waypoint until a regroup changes nothing.
+    save: Callable[[LoopState[P]], object] | None = None,
+) -> LoopResult[P]:
+    """Run EM until a regroup changes nothing, or until the trace has max_iter values.
 
-    `keep` is told where the ascent stands after every sweep.
+    `callback` gets the iteration and the objective; `save` gets the state after every iteration. An interrupt ends the
+    loop with the state so far.
     """
-    here = start if isinstance(start, Waypoint) else _foot(rows, start, model, tol)
     outcome = Outcome.ITERATION_LIMIT
-    held = _room(rows, here.parameters)
     try:
-        while not here.converged and len(here.trace) < max_iter:
-            statistics, z = sweep(rows, here.parameters, keep=held), held
-            value = objective(statistics, here.parameters, model, rows)
-            for g in set(np.flatnonzero(statistics.weight < _MIN_ROWS).tolist()) - set(here.lost):
-                parameters, statistics, value, told = reseed(g, rows, here.parameters, statistics, value, model)
-                here, z = replace(here, parameters=parameters, notes=here.notes + told, lost=[*here.lost, g]), None
-            here.trace.append(value)
+        while not state.converged and len(state.trace) < max_iter:
+            state, statistics = _swept(family, rows, state)
             if callback is not None:
-                callback(len(here.trace) - 1, value)
-            here = _onwards(here, statistics, z, rows, model, tol)
-            if keep is not None:
-                keep(here)
+                callback(len(state.trace) - 1, state.trace[-1])
+            state = _advanced(family, rows, state, statistics, tol)
+            if save is not None:
+                save(state)
     except KeyboardInterrupt:
-        if not here.trace:
+        if not state.trace:
             raise
         outcome = Outcome.INTERRUPTED
-    thin = 0 if model.prior.shrinkage else len(thin_components(here.parameters, rows, _SPARE))
-    return Ascent(here.parameters, here.trace, Outcome.CONVERGED if here.converged else outcome, thin, here.notes)
+    thin = len(family.thin(state.parameters, _SPARE))
+    return LoopResult(state, Outcome.CONVERGED if state.converged else outcome, thin)
 
 
-def _foot(rows: Rows, start: FloatArray | Parameters, model: Model, tol: float) -> Waypoint:
-    parameters = start if isinstance(start, Parameters) else first_parameters(rows, start, model)
-    return Waypoint(parameters, max(tol, _LOOSE))
+def _swept(family: Family[P, S], rows: Rows, state: LoopState[P]) -> tuple[LoopState[P], S]:
+    """E-step: the state with one more value of the trace, and the statistics; a lost component is placed again once."""
+    parameters, statistics = state.parameters, family.sweep(rows, state.parameters)
+    value = family.objective(statistics, parameters)
+    notes, reseeded = state.notes, state.reseeded
+    for g in np.flatnonzero(statistics.weight < MIN_ROWS).tolist():
+        if g in reseeded:
+            continue
+        reseeded = (*reseeded, g)
+        row, candidate = reseed(family, rows, parameters, g)
+        seen = family.sweep(rows, candidate)
+        reached = family.objective(seen, candidate)
+        if reached > value:
+            parameters, statistics, value = candidate, seen, reached
+            notes = (*notes, f"component {g} had lost all rows and was restarted at row {row}")
+    trace = (*state.trace, value)
+    return replace(state, parameters=parameters, trace=trace, notes=notes, reseeded=reseeded), statistics
 
 
-def _room(rows: Rows, parameters: Parameters) -> FloatArray | None:
-    """Room for the responsibilities, shape (N, G), where a regroup would have to find them again and they are few."""
-    layout, G = parameters.layout, len(parameters.weights)
-    if layout.shared or layout.whole or not rows.is_array or rows.n_columns < 4 * G:
-        return None
-    return np.empty((rows.n_rows, G), dtype=rows.location.dtype)
-
-
-def _onwards(
-    here: Waypoint, statistics: Statistics, z: FloatArray | None, rows: Rows, model: Model, tol: float
-) -> Waypoint:
-    """The M-step after a sweep; with a regroup where the objective has settled, or the end where it has not moved.
-
-    `z` are the responsibilities of the sweep, where they were kept.
-    """
-    value, patience = here.trace[-1], Aitken(here.patience, here.recent)
-    settled = patience.settled(value / rows.total_weight)
-    here = replace(here, recent=patience.values)
+def _advanced(family: Family[P, S], rows: Rows, state: LoopState[P], statistics: S, tol: float) -> LoopState[P]:
+    """M-step; with a regroup once the objective has settled, or the end if it has not moved since the last one."""
+    value, enough = state.trace[-1], tol * rows.total_weight
+    rule = Aitken(state.tolerance, state.recent)
+    settled = rule.settled(value / rows.total_weight)
+    state = replace(state, recent=rule.values)
     if not settled:
-        return replace(here, parameters=maximize(statistics, here.parameters, model.prior))
-    if value - here.unmoved < tol * rows.total_weight:
-        return replace(here, converged=True)
-    full = _full(rows, here.parameters, statistics, z)
-    scatter = centered_scatter(full, here.parameters)
-    layout = propose(full, scatter, here.parameters.layout, model, rows)
-    if layout is here.parameters.layout:
-        if len(here.recent) > 1 and abs(here.recent[-1] - here.recent[-2]) < _STILL * tol:
-            return replace(here, converged=True)
-        # The groups stand; they are looked at again only if the objective moves on from here by more than tol.
-        parameters = maximize(statistics, here.parameters, model.prior)
-        return replace(here, parameters=parameters, unmoved=value, patience=tol)
-    return replace(here, parameters=regrouped(full, scatter, layout, model.prior), unmoved=-np.inf, recent=[])
+        return replace(state, parameters=family.maximize(statistics, state.parameters))
+    if value - state.unmoved < enough:
+        return replace(state, converged=True)
+    found = family.regroup(rows, state.parameters, statistics, state.tolerance * rows.total_weight, state.memory)
+    state = replace(state, memory=found.memory)
+    if found.changed:
+        return replace(state, parameters=found.parameters, unmoved=-np.inf, recent=())
+    if len(state.recent) > 1 and abs(state.recent[-1] - state.recent[-2]) < _STILL * tol:
+        return replace(state, converged=True)
+    # The groups stand; they are revised again only if the objective moves on from here by more than tol.
+    return replace(state, parameters=found.parameters, unmoved=value, tolerance=tol)
 
 
-def _full(rows: Rows, parameters: Parameters, statistics: Statistics, z: FloatArray | None) -> Statistics:
-    """Statistics with the full scatter; whole covariances have it already."""
-    if parameters.layout.whole:
-        return replace(statistics, scatter=(statistics.scatter[0].copy(),))
-    return sweep(rows, parameters, full=True, z=z)
-
-
-def thin_components(parameters: Parameters, rows: Rows, spare: int = 0) -> IntArray:
-    """Components with at most `spare` rows more than their largest block has columns; none that share a covariance."""
-    if parameters.layout.shared:
-        return np.empty(0, dtype=np.intp)
-    largest = np.array([partition.sizes.max() for partition in parameters.layout.partitions])
-    return np.flatnonzero(parameters.weights * rows.total_weight <= largest + spare)
-
-
-def lost_components(parameters: Parameters, rows: Rows) -> IntArray:
-    """Components that explain less than half a row."""
-    return np.flatnonzero(parameters.weights * rows.total_weight < _MIN_ROWS)
-
-
-def first_parameters(rows: Rows, z: FloatArray, model: Model) -> Parameters:
-    """The M-step from responsibilities, with the first column groups."""
-    p, G = rows.n_columns, z.shape[1]
-    single = Layout((Partition.separate(p),) * G, model.shared)
-    identities = tuple(np.tile(np.eye(s.columns.shape[1]), (len(s.owner), 1, 1)) for s in single.stacks)
-    unit = Parameters(np.full(G, 1 / G), np.zeros((G, p)), single, identities)
-    unit = replace(unit, means=component_means(rows, z))
-    full = sweep(rows, unit, full=True, z=z)
-    scatter = centered_scatter(full, unit)
-    return regrouped(full, scatter, propose(full, scatter, None, model, rows), model.prior)
-
-
-def propose(full: Statistics, scatter: FloatArray, old: Layout | None, model: Model, rows: Rows) -> Layout:
-    """New groups for each covariance where they raise the objective; the old layout itself if none does."""
-    prior, (G, p, _) = model.prior, scatter.shape
-    weight, dead, times = full.weight, full.dead, 1
-    if model.shared:
-        scatter, weight, dead, times = scatter.sum(axis=0)[None], weight.sum(keepdims=True), np.array([False]), G
-    sizes = weight.astype(float) + times * prior.shrinkage
-    pull = np.eye(p, dtype=scatter.dtype) * scatter.dtype.type(times * (prior.shrinkage + prior.ridge))
-    partitions: list[Partition] = []
-    # Components of many columns one at a time: their covariances together are as large as the scatter.
-    step = max(1, AT_ONCE // p)
-    for first in range(0, len(sizes), step):
-        part = slice(first, min(first + step, len(sizes)))
-        S = scatter[part] + pull
-        S /= np.where(dead[part], 1, sizes[part])[:, None, None]
-        # A dead component has nothing to group: it has the overall variances, see `regrouped`.
-        for g in np.flatnonzero(dead[part]):
-            S[g] = np.eye(p)
-        vary = (np.diagonal(S, axis1=1, axis2=2) > 0).all(axis=1)
-        if not vary.all():
-            raise ValueError(SINGULAR.format(first + np.argmin(vary)))
-        found = find_all_groups(S, np.maximum(weight[part], 2), model.n_groups[part], model.grouping)
-        if old is not None:
-            found = _better(S, sizes[part], found, list(old.partitions[part]), model.price(rows))
-        partitions += found
-    if old is not None and all(a is b for a, b in zip(partitions, old.partitions, strict=False)):
-        return old
-    return Layout(tuple(partitions) * times, model.shared)
-
-
-def _better(S: FloatArray, n: FloatArray, new: list[Partition], old: list[Partition], cost: float) -> list[Partition]:
-    """The new partition of each covariance (G, p, p) where it raises the objective, else the old one itself."""
-    if new == old:
-        return old
-    likelihood = 0.5 * n * (logdets(S, old) - logdets(S, new))
-    paid = [cost * (a.n_parameters - b.n_parameters) for a, b in zip(new, old, strict=True)]
-    rises = likelihood - paid > 1e-9 * n
-    return [a if rise else b for a, b, rise in zip(new, old, rises.tolist(), strict=True)]
-
-
-def objective(statistics: Statistics, parameters: Parameters, model: Model, rows: Rows) -> float:
-    """Log-likelihood and penalties of the parameters that a sweep was made with."""
-    paid = model.price(rows) * parameters.layout.n_parameters
-    return statistics.log_likelihood + model.prior.value(parameters) - paid
-
-
-def reseed(
-    g: int, rows: Rows, old: Parameters, statistics: Statistics, value: float, model: Model
-) -> tuple[Parameters, Statistics, float, list[str]]:
-    """Put a dead component on the row that is explained worst; the old state stays where that does not help."""
-    worst = min(rows.map(lambda chunk: _worst(chunk, old)), key=lambda found: found[0])
+def reseed(family: Family[P, S], rows: Rows, old: P, g: int) -> tuple[int, P]:
+    """The row of least log-density, and parameters with component g placed there."""
+    found = rows.map(partial(_least_likely, family=family, parameters=old))
+    _, row, values = min(found, key=lambda candidate: candidate[0])
     means = old.means.copy()
-    means[g] = worst[2]
+    means[g] = values
     weights = old.weights * (1 - 1 / rows.total_weight)
     weights[g] += 1 / rows.total_weight
-    new = replace(old, weights=(weights / weights.sum()).astype(old.weights.dtype), means=means)
-    seen = sweep(rows, new)
-    reached = objective(seen, new, model, rows)
-    if reached > value:
-        return new, seen, reached, [f"component {g} had lost all rows and was seeded again at row {worst[1]}"]
-    return old, statistics, value, []
+    return row, old.moved(weights / weights.sum(), means)
 
 
-def _worst(chunk: Chunk, parameters: Parameters) -> tuple[float, int, FloatArray]:
-    """Least log-density among the rows of a chunk that count, the row's number and its values."""
-    density = posterior(log_joint(chunk.values, parameters))[1]
-    i = int(np.argmin(np.where(chunk.weights > 0, density, np.inf)))
-    return float(density[i]), chunk.place.start + i, chunk.values[:, i]
+def _least_likely(chunk: Chunk, family: Family[P, S], parameters: P) -> tuple[float, int, FloatArray]:
+    """Least log-density among the rows of a chunk that count, the row's number and its standardized values."""
+    density = np.where(chunk.weights > 0, logsumexp(family.log_joint(chunk, parameters), axis=1), np.inf)
+    i = int(np.argmin(density))
+    return float(density[i]), chunk.place.start + i, (chunk.X[i] - chunk.location) / chunk.scale

@@ -1,7 +1,7 @@
-"""Race: several starts of one fit, of which the best is kept (findings: diverse starts beat repeated ones).
+"""Multistart: EM from several starts, of which the best is kept (diverse starts beat repeated ones, docs/adr/0004).
 
-Named starts and a function that climbs from a start come in; the ascents, best first, go out: fewest thin components,
-then highest objective. In a portfolio every start climbs for a few iterations and only the best few go on to the end.
+Named starts and a function that runs the EM loop come in; the results, best first, go out: fewest thin components,
+then highest objective. In a portfolio every start runs for a few iterations and only the best few are continued.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Generic, Protocol
 
 from joblib import effective_n_jobs
 
 from blockmix.em.convergence import Outcome
-from blockmix.em.loop import Ascent
+from blockmix.em.family import P
+from blockmix.em.loop import Callback, LoopResult, LoopState
 
 SHORT = 25  # iterations of each start of a portfolio
-FINALISTS = 5  # starts of a portfolio that go on
-
-# A start or parameters, iterations, who hears of them, and the name of this part of the race; where it ended.
-Climb = Callable[[Any, int, Callable[[int, float], object] | None, str], Ascent]
+FINALISTS = 5  # starts of a portfolio that are continued
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told: which start, which iteration, and the objective it has reached."""
+    """One iteration: the name of its start, its number and the objective."""
 
     start: str
     iteration: int
@@ -35,117 +33,137 @@ class Progress:
 
 
 @dataclass(frozen=True, eq=False)
-class Runner:
-    """A start's name and where it ended."""
+class Start(Generic[P]):
+    """A name, and a function that makes the first state."""
 
     name: str
-    ascent: Ascent
+    begin: Callable[[], LoopState[P]]
 
 
-def race(
-    starts: Sequence[tuple[str, Any]],
-    climb: Climb,
+@dataclass(frozen=True, eq=False)
+class StartResult(Generic[P]):
+    """The name of a start and the result of its EM."""
+
+    name: str
+    result: LoopResult[P]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether EM stopped at an iteration limit."""
+        return self.result.outcome is Outcome.ITERATION_LIMIT
+
+
+class RunLoop(Protocol[P]):
+    """Runs the EM loop from a state until its trace has max_iter values."""
+
+    def __call__(self, name: str, state: LoopState[P], max_iter: int, callback: Callback) -> LoopResult[P]:
+        """Run the loop of the start of that name."""
+        ...
+
+
+def multistart(
+    starts: Sequence[Start[P]],
+    run: RunLoop[P],
     max_iter: int,
     n_jobs: int | None,
-    tell: Callable[[Progress], object] | None,
+    report: Callable[[Progress], object] | None,
     portfolio: bool,
-) -> list[Runner]:
-    """Climb from every start; the runners, best first.
+) -> list[StartResult[P]]:
+    """Run EM from every start; results, best first.
 
-    An interrupt ends all of them where they are; the best is then marked as interrupted, whether it had settled or not.
+    An interrupt ends all of them; the best is then marked as interrupted, whether it had converged or not.
     """
-    heat = min(SHORT, max_iter) if portfolio and len(starts) > 1 else max_iter
-    runners, stopped = _run(starts, climb, heat, n_jobs, tell)
-    if not runners:
+    short = min(SHORT, max_iter) if portfolio and len(starts) > 1 else max_iter
+    pool = _Pool(run, n_jobs, report)
+    results = _ranked(pool.run(starts, short))
+    if not results:
         raise KeyboardInterrupt
-    runners = _ranked(runners)
-    going = _unfinished(runners[:FINALISTS], max_iter)
-    while going and not stopped:
-        further = [(runner.name, runner.ascent.parameters) for runner in going]
-        ends, stopped = _run(further, climb, max_iter - heat, n_jobs, tell, first=heat)
-        longer = {runner.name: runner.ascent for runner in ends}
-        runners = _ranked([_continued(runner, longer.get(runner.name)) for runner in runners])
-        # Finalists may have grown thin on their way: then the one that now leads goes on too.
-        going = _unfinished(runners[:1], max_iter)
-    if stopped:
-        runners[0] = replace(runners[0], ascent=replace(runners[0].ascent, outcome=Outcome.INTERRUPTED))
-    return runners
+    going = [result for result in results[:FINALISTS] if result.unfinished]
+    while going and not pool.stopped and short < max_iter:
+        ends = pool.run([_continuation(result) for result in going], max_iter)
+        longer = {end.name: end for end in ends}
+        results = _ranked([longer.get(result.name, result) for result in results])
+        # Finalists may have become thin: then the one that leads now is continued too.
+        leader = results[0]
+        going = [leader] if leader.unfinished and len(leader.result.state.trace) < max_iter else []
+    if pool.stopped:
+        best = replace(results[0].result, outcome=Outcome.INTERRUPTED)
+        results[0] = replace(results[0], result=best)
+    return results
 
 
-def _run(
-    starts: Sequence[tuple[str, Any]],
-    climb: Climb,
-    max_iter: int,
-    n_jobs: int | None,
-    tell: Callable[[Progress], object] | None,
-    first: int = 0,
-) -> tuple[list[Runner], bool]:
-    """Climb from every start; the runners in the order of the starts, and whether an interrupt ended the run."""
-    stop = threading.Event()
-    found: dict[str, Runner] = {}
-    begun: dict[str, threading.Event] = {}
+def _continuation(result: StartResult[P]) -> Start[P]:
+    return Start(result.name, lambda: result.result.state)
 
-    def one(name: str, start: Any) -> None:
-        ended = begun[name] = threading.Event()
-        try:
-            alone(name, start)
-        finally:
-            ended.set()
 
-    def alone(name: str, start: Any) -> None:
-        def hear(iteration: int, value: float) -> None:
-            if stop.is_set():
-                raise KeyboardInterrupt
-            if tell is not None:
-                tell(Progress(name, first + iteration, value))
+def _ranked(results: list[StartResult[P]]) -> list[StartResult[P]]:
+    return sorted(results, key=lambda found: (found.result.thin, -found.result.state.trace[-1]))
 
-        if stop.is_set():
-            return
-        try:
-            found[name] = Runner(name, climb(start, max_iter, hear, f"{name} from {first}"))
-        except KeyboardInterrupt:  # before the first iteration: nothing to keep
-            stop.set()
+
+class _Pool(Generic[P]):
+    """Runs starts on threads; an interrupt or an error in one of them ends the others at their next iteration."""
+
+    def __init__(self, run: RunLoop[P], n_jobs: int | None, report: Callable[[Progress], object] | None) -> None:
+        self._run = run
+        self._n_jobs = n_jobs
+        self._report = report
+        self._stop = threading.Event()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether an interrupt has ended the runs."""
+        return self._stop.is_set()
+
+    def run(self, starts: Sequence[Start[P]], max_iter: int) -> list[StartResult[P]]:
+        """Results in the order of the starts, without those that had no iteration before an interrupt."""
+        n_threads = min(effective_n_jobs(self._n_jobs), len(starts))
+        if n_threads == 1:
+            found = [self._one(start, max_iter) for start in starts]
         else:
-            if found[name].ascent.outcome is Outcome.INTERRUPTED:
-                stop.set()
+            found = self._on_threads(starts, max_iter, n_threads)
+        return [result for result in found if result is not None]
 
-    n_threads = min(effective_n_jobs(n_jobs), len(starts))
-    if n_threads == 1:
-        for name, start in starts:
-            one(name, start)
-    else:
+    def _on_threads(self, starts: Sequence[Start[P]], max_iter: int, n_threads: int) -> list[StartResult[P] | None]:
+        # Filled by the threads themselves: an interrupt in the middle of `submit` loses a future, not its result.
+        found: dict[str, StartResult[P] | None] = {}
+        ended = [threading.Event() for _ in starts]
+        begun: list[threading.Event] = []
+
+        def work(start: Start[P], end: threading.Event) -> None:
+            begun.append(end)
+            try:
+                found[start.name] = self._one(start, max_iter)
+            finally:
+                end.set()
+
         futures: list[Future[None]] = []
         with ThreadPoolExecutor(n_threads) as pool:
             with suppress(KeyboardInterrupt):
-                for name, start in starts:
-                    futures.append(pool.submit(one, name, start))
+                for start, end in zip(starts, ended, strict=True):
+                    futures.append(pool.submit(work, start, end))
                 wait(futures, return_when=FIRST_EXCEPTION)
             if len(futures) < len(starts) or not all(future.done() for future in futures):
-                stop.set()  # an interrupt here or an error in one of them: the others end at their next iteration
-        # An interrupt in the middle of a submission leaves a thread that the pool does not know and does not wait for.
-        for ended in list(begun.values()):
-            ended.wait()
+                self._stop.set()
+        for end in begun:
+            end.wait()
         for future in futures:
             future.result()
-    return [found[name] for name, _ in starts if name in found], stop.is_set()
+        return [found.get(start.name) for start in starts]
 
+    def _one(self, start: Start[P], max_iter: int) -> StartResult[P] | None:
+        def callback(iteration: int, value: float) -> None:
+            if self.stopped:
+                raise KeyboardInterrupt
+            if self._report is not None:
+                self._report(Progress(start.name, iteration, value))
 
-def _ranked(runners: list[Runner]) -> list[Runner]:
-    return sorted(runners, key=lambda runner: (runner.ascent.thin, -runner.ascent.trace[-1]))
-
-
-def _unfinished(runners: list[Runner], max_iter: int) -> list[Runner]:
-    """Runners that have neither settled nor had all their iterations."""
-    return [
-        runner
-        for runner in runners
-        if runner.ascent.outcome is Outcome.ITERATION_LIMIT and len(runner.ascent.trace) < max_iter
-    ]
-
-
-def _continued(runner: Runner, end: Ascent | None) -> Runner:
-    if end is None:
-        return runner
-    return replace(
-        runner, ascent=replace(end, trace=runner.ascent.trace + end.trace, notes=runner.ascent.notes + end.notes)
-    )
+        if self.stopped:
+            return None
+        try:
+            result = self._run(start.name, start.begin(), max_iter, callback)
+        except KeyboardInterrupt:  # before the first iteration: nothing to keep
+            self._stop.set()
+            return None
+        if result.outcome is Outcome.INTERRUPTED:
+            self._stop.set()
+        return StartResult(start.name, result)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,12 +23,12 @@ from blockmix.estimators.storable import Storable
 from blockmix.estimators.validation import rows_to_score
 from blockmix.persistence.atomic import write_vectors
 from blockmix.plotting.methods import MixtureFigures
-from blockmix.rows import Chunk, one_blas_thread
+from blockmix.rows import Chunk, Resolution, one_blas_thread
 from blockmix.structure.columns import column_names, describe
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
-Scorer = Callable[[FloatArray], FloatArray]
+Scorer = Callable[[Chunk], FloatArray]  # log π_g f_g of the rows of a chunk, in the units of X, shape (m, G)
 T = TypeVar("T")
 
 
@@ -45,6 +46,7 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
     column_labels_: IntArray
     n_features_in_: int
     n_parameters_: int
+    resolution_: Resolution
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -53,7 +55,7 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
 
     @abstractmethod
     def _scorer(self) -> Scorer:
-        """A function of values x (p, m) that returns log π_g f_g(x), shape (G, m); it holds nothing of the rows."""
+        """A function that returns log π_g f_g of the rows of a chunk; it can be sent to other processes."""
 
     @abstractmethod
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
@@ -62,8 +64,8 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
     def predict(self, X: Any, out: str | os.PathLike[str] | None = None) -> IntArray:
         """Most probable component of each row.
 
-        With `out`, the name of a `.npy` file, labels are written there as rows are read, never all in memory; the file
-        replaces one that is there when it is complete, and is returned as a mapping.
+        With `out`, the name of a `.npy` file, labels are written there as rows are read, never all in memory; the
+        complete file replaces an existing one and is returned as a mapping.
         """
         parts = self._each(X, most_probable)
         if out is None:
@@ -73,12 +75,12 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         return mapped
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probability of each component for each row, shape (N, G); one below 10⁻³⁰ may be given too large."""
-        return np.concatenate(list(self._each(X, lambda joint: np.exp(joint - logsumexp(joint, axis=0)).T)))
+        """Probability of each component for each row, shape (N, G)."""
+        return np.concatenate(list(self._each(X, probabilities)), dtype=self.means_.dtype)
 
     def score_samples(self, X: Any) -> FloatArray:
         """Log-density of each row, shape (N,)."""
-        return np.concatenate(list(self._each(X, lambda joint: logsumexp(joint, axis=0))))
+        return np.concatenate(list(self._each(X, log_density)), dtype=self.means_.dtype)
 
     def score(self, X: Any, y: object = None) -> float:
         """Mean log-density of the rows."""
@@ -86,7 +88,11 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         return float(likelihood / weight)
 
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Bayesian information criterion, −2 log L + parameters · log N; smaller is better."""
+        """Bayesian information criterion with the price of the column groups; smaller is better.
+
+        −2 log L + parameters · log N + 2 · `partition_price_`. All columns in one group, and all columns alone, have no
+        such price: there this is the usual BIC.
+        """
         return self._criteria(X, sample_weight)["bic"]
 
     def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -98,31 +104,32 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         return self._criteria(X, sample_weight)["icl"]
 
     def _criteria(self, X: Any, sample_weight: ArrayLike | None) -> dict[str, float]:
-        """Log-likelihood and all criteria from one look at the rows; a weight of 2 counts a row twice."""
-        weight, likelihood, certainty = self._sums(X, sample_weight).tolist()
-        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight))
+        """Log-likelihood and all criteria from one pass over the rows; a weight of 2 counts a row twice."""
+        return self._criteria_of(self._sums(X, sample_weight))
+
+    @property
+    def _partition_price(self) -> float:
+        """Log-likelihood that the choice of the column groups must earn."""
+        return 0.0
+
+    def _criteria_of(self, sums: FloatArray) -> dict[str, float]:
+        """Log-likelihood and all criteria from the sums of `criterion_sums`."""
+        weight, likelihood, certainty = sums.tolist()
+        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight)) + 2 * self._partition_price
         aic = -2 * likelihood + 2 * self.n_parameters_
         return {"log_likelihood": likelihood, "bic": bic, "icl": bic - 2 * certainty, "aic": aic}
 
     def _sums(self, X: Any, sample_weight: ArrayLike | None = None) -> FloatArray:
-        """Weight, log-likelihood and Σ log of the largest probabilities of all rows."""
         check_is_fitted(self)
-        scorer = self._scorer()
-
-        def of(chunk: Chunk) -> FloatArray:
-            joint, weights = scorer(chunk.values), chunk.weights.astype(float)
-            density = logsumexp(joint, axis=0)
-            return np.array([weights.sum(), weights @ density, weights @ (joint.max(axis=0) - density)])
-
         with one_blas_thread():
-            return rows_to_score(self, X, sample_weight).map_sum(of)
+            return rows_to_score(self, X, sample_weight).map_sum(partial(_chunk_sums, scorer=self._scorer()))
 
     def _each(self, X: Any, function: Callable[[FloatArray], T]) -> Iterator[T]:
-        """A function of log π_g f_g (G, m), chunk by chunk."""
+        """A function of log π_g f_g (m, G), chunk by chunk."""
         check_is_fitted(self)
-        rows, scorer = rows_to_score(self, X), self._scorer()
+        rows = rows_to_score(self, X)
         with one_blas_thread():
-            yield from rows.map(lambda chunk: function(scorer(chunk.values)))
+            yield from rows.map(partial(_applied, function=function, scorer=self._scorer()))
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, IntArray]:
         """Draw rows and the components they come from."""
@@ -180,11 +187,35 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
 
 
 def label_type(n_components: int) -> np.dtype[Any]:
-    """The smallest signed type that numbers so many components: one byte per row up to 128 of them."""
+    """The smallest signed integer type for that many components: one byte per row up to 128."""
     return np.min_scalar_type(-n_components)
 
 
 def most_probable(joint: FloatArray) -> IntArray:
-    """Numbers of the largest of log π_g f_g (G, m), shape (m,), of the smallest type."""
-    labels: IntArray = joint.argmax(axis=0).astype(label_type(len(joint)))
+    """Component with the largest log π_g f_g (m, G) of each row, in the smallest integer type, shape (m,)."""
+    labels: IntArray = joint.argmax(axis=1).astype(label_type(joint.shape[1]))
     return labels
+
+
+def log_density(joint: FloatArray) -> FloatArray:
+    """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,)."""
+    return np.asarray(logsumexp(joint, axis=1))
+
+
+def probabilities(joint: FloatArray) -> FloatArray:
+    """Probability of each component from log π_g f_g, shape (m, G)."""
+    return np.asarray(np.exp(joint - log_density(joint)[:, None]))
+
+
+def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
+    density = log_density(joint)
+    return np.array([weights.sum(), weights @ density, weights @ (joint.max(axis=1) - density)])
+
+
+def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:
+    return criterion_sums(scorer(chunk), chunk.weights)
+
+
+def _applied(chunk: Chunk, function: Callable[[FloatArray], T], scorer: Scorer) -> T:
+    return function(scorer(chunk))

@@ -7,7 +7,7 @@ covariance.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
 
@@ -16,29 +16,25 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.em.block.e_step import log_joint
+from blockmix.em.block.e_step import Density, log_joint
+from blockmix.em.block.family import BlockFamily
 from blockmix.em.block.parameters import Parameters, Prior
-from blockmix.em.loop import (
-    Ascent,
-    Callback,
-    Model,
-    Waypoint,
-    climb,
-    first_parameters,
-    lost_components,
-    thin_components,
-)
+from blockmix.em.block.regroup import Proposer
+from blockmix.em.block.sweep import Statistics
 from blockmix.em.starts.modes import Mode, modes
 from blockmix.estimators.base import Scorer
-from blockmix.estimators.em_mixture import RacedMixture
+from blockmix.estimators.em_mixture import EMMixture
+from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
-from blockmix.grouping.rules import BicRule, as_grouping, as_rule
+from blockmix.grouping.registry import as_grouping, as_rule
 from blockmix.rows import Rows
+from blockmix.structure.block_models import FULL, BlockModel, block_models
 from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.objective import bic_price
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 
-class GaussianBiclustering(RacedMixture):
+class GaussianBiclustering(EMMixture[Parameters, Statistics]):
     """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
 
     Parameters
@@ -47,11 +43,19 @@ class GaussianBiclustering(RacedMixture):
         Number G of row clusters.
     n_column_groups : int, sequence of G ints, {"auto", "bic", "silhouette"} or rule, default="auto"
         Number of column groups: for all components, for each, or how to choose it within each component.
-        ``"auto"`` is ``"bic"`` here: the smallest BIC within the component.
+        ``"auto"`` is ``"optimal"``: the cut of the tree with the largest objective, see `grouping.OptimalRule`.
     grouping : {"hierarchical", "greedy", "relaxed", "penalized"} or object, default="hierarchical"
         How the column groups are found.
+    block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
+        Shapes that the block of a group may have. ``"full"`` is the paper's, any covariance; a number q is q common
+        factors and a noise of its own for each column; in a ``"tree"`` each column depends on one other, as in chains.
+        ``"auto"`` chooses among full, one and two factors and tree together with the groups; with a given number of
+        groups it is full.
     shared_covariance : bool, default=False
         One covariance, and one partition of the columns, for all components.
+    rounding : bool, default=True
+        Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
+        can sit on one value of a 0/1, count or rounded column with a variance near 0.
     ridge : float, default=1e-6
         Keeps covariances invertible; relative to the overall variance of each column.
     shrinkage : float in [0, 1) or None
@@ -132,7 +136,9 @@ class GaussianBiclustering(RacedMixture):
         n_column_groups: int | Sequence[int] | str | Rule = "auto",
         *,
         grouping: str | Grouping = "hierarchical",
+        block_model: str | int | BlockModel = "auto",
         shared_covariance: bool = False,
+        rounding: bool = True,
         ridge: float = 1e-6,
         shrinkage: float | None = None,
         tol: float = 1e-4,
@@ -148,7 +154,9 @@ class GaussianBiclustering(RacedMixture):
         self.n_components = n_components
         self.n_column_groups = n_column_groups
         self.grouping = grouping
+        self.block_model = block_model
         self.shared_covariance = shared_covariance
+        self.rounding = rounding
         self.ridge = ridge
         self.shrinkage = shrinkage
         self.tol = tol
@@ -170,53 +178,35 @@ class GaussianBiclustering(RacedMixture):
         rows = check_array(X, dtype=np.float64, ensure_min_samples=max(2, self.n_components), estimator=self)
         return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
 
-    def _climb(
-        self,
-        rows: Rows,
-        begin: FloatArray | Parameters | Waypoint,
-        model: Model,
-        max_iter: int,
-        hear: Callback | None,
-        keep: Callable[[Waypoint], object] | None = None,
-    ) -> Ascent:
-        return climb(rows, begin, model, self.tol, max_iter, hear, keep)
-
-    def _resumed(self, rows: Rows, model: Model) -> Parameters | None:
-        if model.admits(self._parameters.layout):
-            own: Parameters = self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
-            return own.astype(rows.location.dtype)
-        return None
-
-    def _first(self, rows: Rows, z: FloatArray) -> Parameters:
-        return first_parameters(rows, z, self._model(rows))
-
-    def _adopt(self, parameters: Parameters, rows: Rows) -> None:
-        self._parameters = parameters.in_units(rows.location, rows.scale)
-        self.weights_, self.means_ = self._parameters.weights, self._parameters.means
-
-    def _degenerate(self, parameters: Parameters, rows: Rows, model: Model) -> list[str]:
-        """What is wrong with components that have no rows, or too few for their blocks."""
-        lost = lost_components(parameters, rows).tolist()
-        thin = [] if model.prior.shrinkage > 0 else [g for g in thin_components(parameters, rows) if g not in lost]
-        messages = [f"component {g} has lost all rows: fewer components or another start may fit better" for g in lost]
-        for g in thin[:1]:
-            count, largest = parameters.weights[g] * rows.total_weight, parameters.layout.partitions[g].sizes.max()
-            messages.append(
-                f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on "
-                "the ridge: give shrinkage=0.1, more column groups or fewer components"
-            )
-        return messages
-
-    def _model(self, rows: Rows) -> Model:
+    def _family(self, rows: Rows, variances: FloatArray) -> BlockFamily:
         share = rows.total_weight / self.n_components
         a = self.shrinkage or 0.0
         n_groups, priced = self._n_groups(rows.n_columns)
-        return Model(
+        proposer = Proposer(
             n_groups,
             as_grouping(self.grouping, self.random_state),
-            self.shared_covariance,
+            FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
+            self.shared_covariance and self.n_components > 1,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
-            priced,
+            bic_price(rows.total_weight) if priced else 0.0,
+        )
+        return BlockFamily(proposer, rows.total_weight)
+
+    def _resumed(self, rows: Rows, family: BlockFamily) -> Parameters | None:  # type: ignore[override]
+        if family.admits(self._parameters.layout):
+            return self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+        return None
+
+    def _adopt(self, parameters: Parameters, rows: Rows) -> None:
+        self._parameters = parameters.in_units(rows.location, rows.scale)
+        self.weights_ = self._parameters.weights.astype(rows.dtype)
+        self.means_ = self._parameters.means.astype(rows.dtype)
+
+    def _thin_message(self, g: int, count: float, parameters: Parameters) -> str:
+        largest = parameters.layout.partitions[g].sizes.max()
+        return (
+            f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on the "
+            "ridge: give shrinkage=0.1, more column groups or fewer components"
         )
 
     def _n_groups(self, p: int) -> tuple[tuple[object, ...], bool]:
@@ -235,7 +225,8 @@ class GaussianBiclustering(RacedMixture):
             return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
         if isinstance(given, Integral):
             return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
-        rule = BicRule() if isinstance(given, str) and given == "auto" else as_rule(given, "n_column_groups")
+        chosen = isinstance(given, str) and given == "auto"
+        rule = OptimalRule(self.block_model) if chosen else as_rule(given, "n_column_groups")
         return (rule,) * self.n_components, True
 
     def _check_parameters(self) -> None:
@@ -245,7 +236,7 @@ class GaussianBiclustering(RacedMixture):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
-        return partial(_score, parameters=self._parameters)
+        return partial(log_joint, density=Density.of(self._parameters, self.means_.dtype))
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         return np.asarray(self.means_[g] + self.blocks_[g].sample(n, rng))
@@ -259,7 +250,7 @@ class GaussianBiclustering(RacedMixture):
     @property
     def covariances_(self) -> FloatArray:
         """Covariance of each component, shape (G, p, p)."""
-        return np.stack([block.dense() for block in self.blocks_])
+        return np.stack([block.dense() for block in self.blocks_]).astype(self.means_.dtype)
 
     @property
     def column_labels_(self) -> IntArray:  # type: ignore[override]
@@ -280,8 +271,37 @@ class GaussianBiclustering(RacedMixture):
         G, p = len(self.weights_), self.n_features_in_
         return G - 1 + G * p + self._parameters.layout.n_parameters
 
+    @property
+    def partition_price_(self) -> float:
+        """Log-likelihood that the choice of the column groups must earn, see `structure.objective`."""
+        check_is_fitted(self)
+        return self._parameters.layout.partition_price
 
-def _score(values: FloatArray, parameters: Parameters) -> FloatArray:
-    """Logarithm of π_g f_g of columns x (p, m), shape (G, m)."""
-    joint: FloatArray = log_joint(values, parameters)
-    return joint - joint.dtype.type(0.5 * len(values) * np.log(2 * np.pi))
+    @property
+    def _partition_price(self) -> float:
+        return self.partition_price_
+
+    @property
+    def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
+        """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
+        check_is_fitted(self)
+        layout = self._parameters.layout
+        full = tuple((FULL.name,) * partition.n_groups for partition in layout.distinct)
+        found = tuple(tuple(model.name for model in shapes) for shapes in layout.shapes) or full
+        return found * layout.n_sharing
+
+    @property
+    def loadings_(self) -> tuple[tuple[FloatArray | None, ...], ...]:
+        """Loadings of the columns of each group on its factors in the units of X, by component; None without factors.
+
+        The columns are those of ``column_labels_ == k``, in order; the q columns of an array are factors. A negative
+        loading goes against the group: signs are such that the largest one is positive.
+        """
+        check_is_fitted(self)
+        layout, states = self._parameters.layout, self._parameters.states
+        found: list[tuple[FloatArray | None, ...]] = []
+        for g, partition in enumerate(layout.distinct):
+            models = layout.shapes[g] if layout.shapes else (FULL,) * partition.n_groups
+            first = int(layout.first[g])
+            found.append(tuple(model.loadings(states.get(first + k)) for k, model in enumerate(models)))
+        return tuple(found) * layout.n_sharing

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from blockmix.estimators.storable import Storable
 from blockmix.grouping.protocols import Grouping, GroupingWarning, Rule
-from blockmix.grouping.rules import as_grouping, as_rule, find_groups
+from blockmix.grouping.registry import as_grouping, as_rule, find_groups
 from blockmix.plotting.methods import CovarianceFigures
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.columns import column_names, describe, grouped_names, refuse_constant

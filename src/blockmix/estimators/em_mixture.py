@@ -1,19 +1,19 @@
-"""RacedMixture: a mixture that is fitted by EM from several starts, of which the best is kept (paper, section 3).
+"""EMMixture: a mixture fitted by EM from several starts (paper, section 3).
 
-A subclass brings its model of the components and how to climb from a start; the checks, the starts, the race, what is
-kept of it and what the user is told of it follow here.
+A subclass brings its family of mixtures and adopts the parameters; the checks, the starts, the multistart, what is kept
+of it and what the user is told of it follow here.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,35 +21,32 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.em.block.e_step import posterior
 from blockmix.em.convergence import Outcome
-from blockmix.em.loop import Ascent, Callback
-from blockmix.em.multistart import Progress, Runner, race
+from blockmix.em.family import Family, P, S
+from blockmix.em.loop import MIN_ROWS, Callback, LoopResult, LoopState, run
+from blockmix.em.multistart import Progress, Start, StartResult, multistart
 from blockmix.em.starts.annealing import critical_eigenvalues
 from blockmix.em.starts.starts import STARTS, distinct, given, start
 from blockmix.em.starts.starts import portfolio as portfolio_of
-from blockmix.estimators.base import Mixture, Scorer, most_probable
+from blockmix.estimators.base import Mixture, Scorer, criterion_sums, most_probable, probabilities
 from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.validation import rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
 from blockmix.plotting import likelihood_trace
-from blockmix.rows import Chunk, Rows, one_blas_thread
+from blockmix.rows import ArrayRows, Chunk, Resolution, Rows, one_blas_thread
 from blockmix.structure.columns import column_names, refuse_constant
 from blockmix.structure.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of rows that do not lie in memory so many, and so many numbers, are sampled for the start.
+# Size of the sample that starts are made from where the rows are not in memory.
 _SAMPLE_ROWS = 20_000
 _SAMPLE_NUMBERS = 2**24
 
 
-class RacedMixture(Mixture):
-    """A mixture fitted from several starts.
-
-    `_parameters` are those of the last fit; it has ``weights``, ``means`` and what the subclass needs.
-    """
+class EMMixture(Mixture, Generic[P, S]):
+    """A mixture fitted by EM from several starts."""
 
     n_column_groups: Any
     tol: float
@@ -59,37 +56,25 @@ class RacedMixture(Mixture):
     warm_start: bool
     n_jobs: int | None
     verbose: int
-    checkpoint: str | os.PathLike[str] | None = None
-    _parameters: Any
+    checkpoint: str | os.PathLike[str] | None
+    rounding: bool
+    _parameters: P
 
     @abstractmethod
-    def _model(self, rows: Rows) -> Any:
-        """What is fitted, from the constructor's parameters, checked, for standardized rows."""
+    def _family(self, rows: Rows, variances: FloatArray) -> Family[P, S]:
+        """The family that the constructor's parameters describe, for rows whose columns have these variances (p,)."""
 
     @abstractmethod
-    def _climb(
-        self, rows: Rows, begin: Any, model: Any, max_iter: int, hear: Callback | None, keep: Any = None
-    ) -> Ascent:
-        """EM from responsibilities (N, G), from parameters or from a waypoint to its end; `keep` is told waypoints."""
+    def _resumed(self, rows: Rows, family: Family[P, S]) -> P | None:
+        """The parameters of the last fit for these rows, or None if the settings no longer admit them."""
 
     @abstractmethod
-    def _resumed(self, rows: Rows, model: Any) -> Any:
-        """The parameters of the last fit, whose number of components and columns is right, or None if they do not suit.
-
-        Then EM begins with their responsibilities.
-        """
-
-    @abstractmethod
-    def _first(self, rows: Rows, z: FloatArray) -> Any:
-        """The M-step from responsibilities (N, G) of rows in memory, for the model of these rows."""
-
-    @abstractmethod
-    def _adopt(self, parameters: Any, rows: Rows) -> None:
+    def _adopt(self, parameters: P, rows: Rows) -> None:
         """Take over parameters that fit the rows in the units of the fit."""
 
     @abstractmethod
-    def _degenerate(self, parameters: Any, rows: Rows, model: Any) -> list[str]:
-        """What is wrong with components that have no rows, or too few."""
+    def _thin_message(self, g: int, count: float, parameters: P) -> str:
+        """What is wrong with component g, which is thin and has so many rows."""
 
     def fit(
         self,
@@ -100,25 +85,39 @@ class RacedMixture(Mixture):
     ) -> Self:
         """Fit the mixture to the rows of X, shape (N, p).
 
-        X is an array, a data frame, a sparse matrix, or something that need not be in memory: the path of a `.npy` or
-        Parquet file or of a folder of Parquet files, `blockmix.rows.Parquet`, a `numpy.memmap`, a Dask array or data
-        frame, or a function that returns the chunks anew at each call.
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix, or rows that need not be in memory
+            The path of a `.npy` or Parquet file or of a folder of Parquet files, `blockmix.rows.Parquet`, a
+            `numpy.memmap`, a Dask array or data frame, or a function that returns the chunks anew at each call.
+        y : ignored
+        sample_weight : array of shape (N,) or None
+            A weight of 2 counts a row twice.
+        callback : callable or None
+            Gets a `Progress` after every iteration.
 
-        A weight of 2 counts a row twice. `callback` is told of every iteration. An interrupt (Ctrl-C) ends the fit
-        with the best parameters so far.
+        Notes
+        -----
+        An interrupt (Ctrl-C) ends the fit with the best parameters so far.
         """
         self._check_parameters()
-        rows = rows_to_fit(self, X, sample_weight)
-        refuse_constant(rows.location, rows.scale**2, column_names(self))
-        model = self._model(rows)
-        rows = self._in_units(rows)
-        kept = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows, VALUES)
+        standardized = rows_to_fit(self, X, sample_weight)
+        refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
+        rows = self._in_units(standardized)
+        rng = check_random_state(self.random_state)
+        sample = rows.sample(max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng)
+        self.resolution_ = Resolution.of(sample.X, sample.weights) if self.rounding else Resolution.none()
+        rows, sample = rows.resolved(self.resolution_), sample.resolved(self.resolution_)
+        variances = (standardized.scale / rows.scale) ** 2
+        family = self._family(rows, variances)
+        saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows, VALUES)
         with one_blas_thread():
-            runners = self._race(rows, model, self._teller(callback, _shift(rows)), kept)
-            self._keep(runners, rows)
-            found = self._warnings(runners[0].ascent, rows, model)
-        if kept is not None and runners[0].ascent.outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
-            kept.remove()
+            starts = self._starts(rows, sample, family, variances, rng)
+            results = self._multistart(rows, family, starts, self._reporter(callback, _shift(rows)), saved)
+            self._keep(results, rows)
+            found = self._warnings(results[0].result, rows, family)
+        if saved is not None and results[0].result.outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
+            saved.remove()
         self.warnings_ = [str(warning) for warning in found]
         for warning in found:
             warnings.warn(warning, stacklevel=2)
@@ -128,100 +127,126 @@ class RacedMixture(Mixture):
         """The standardized rows, in the units of the fit."""
         return rows
 
-    def _race(
-        self, rows: Rows, model: Any, tell: Callable[[Progress], object] | None, kept: Checkpoint | None
-    ) -> list[Runner]:
-        def run(begin: Any, max_iter: int, hear: Callback | None, leg: str) -> Ascent:
-            if kept is None:
-                return self._climb(rows, begin, model, max_iter, hear)
+    def _multistart(
+        self,
+        rows: Rows,
+        family: Family[P, S],
+        starts: list[Start[P]],
+        report: Callable[[Progress], object] | None,
+        saved: Checkpoint | None,
+    ) -> list[StartResult[P]]:
+        def run_loop(name: str, state: LoopState[P], max_iter: int, callback: Callback) -> LoopResult[P]:
+            save = None
+            if saved is not None:
+                state, save = saved.state(name) or state, partial(saved.write, name)
+            return run(family, rows, state, self.tol, max_iter, callback, save)
 
-            def keep(here: Any) -> None:
-                # A copy of the trace, which grows: another start may write it between a value and its parameters.
-                kept.write(leg, replace(here, trace=list(here.trace)))
+        return multistart(starts, run_loop, self.max_iter, self.n_jobs, report, self._is_portfolio)
 
-            return self._climb(rows, kept.state(leg) or begin, model, max_iter, hear, keep)
+    @property
+    def _is_portfolio(self) -> bool:
+        return isinstance(self.init, str) and self.init == "portfolio"
 
-        portfolio = isinstance(self.init, str) and self.init == "portfolio"
-        return race(self._starts(rows, model, portfolio), run, self.max_iter, self.n_jobs, tell, portfolio)
-
-    def _starts(self, rows: Rows, model: Any, portfolio: bool) -> list[tuple[str, Any]]:
-        rng = check_random_state(self.random_state)
-        sample = rows.sample(max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng)
-
-        def begun(z: FloatArray) -> Any:
-            # Where the rows do not fit in memory EM begins with the M-step of the sample.
-            return z if sample.n_rows == rows.n_rows else self._first(sample, z)
-
-        shape = (self.n_components, rows.n_columns)
-        if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == shape:
-            resumed = self._resumed(rows, model)
-            return [("warm", begun(self._responsibilities(sample)) if resumed is None else resumed)]
+    def _starts(
+        self,
+        rows: Rows,
+        sample: ArrayRows,
+        family: Family[P, S],
+        variances: FloatArray,
+        rng: np.random.RandomState,
+    ) -> list[Start[P]]:
+        """Named starts; those of rows that are not in memory are made from a sample."""
+        begin = partial(_begin, self._family(sample, variances), sample, family.loose(self.tol))
+        if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == self._shape(rows):
+            resumed = self._resumed(rows, family)
+            if resumed is None:
+                return [Start("warm", partial(begin, self._responsibilities(sample)))]
+            return [Start("warm", partial(LoopState, resumed, family.loose(self.tol)))]
         if not isinstance(self.init, str):
-            if sample.n_rows < rows.n_rows:
-                return [("given", given(self.init, rows.n_rows, self.n_components, rows.location.dtype))]
-            return [("given", start(self.init, sample.X, sample.weights, self.n_components, rng))]
-        standard = (sample.X - sample.location) / sample.scale
-        kinds = (portfolio_of(*standard.shape) if portfolio else [self.init]) * self.n_init
+            if rows.is_array:
+                z: Any = start(self.init, sample.X, sample.weights, self.n_components, rng)
+            else:
+                z = given(self.init, rows.n_rows, self.n_components, rows.dtype)
+            return [Start("given", partial(_begin, family, rows, family.loose(self.tol), z))]
+        kinds = (portfolio_of(rows.n_rows, rows.n_columns) if self._is_portfolio else [self.init]) * self.n_init
         kinds = kinds if self.n_components > 1 else kinds[:1]  # one component has one start, whatever it is called
-        self.__dict__.pop("critical_ratio_", None)  # of an earlier fit
-        if "annealed" in kinds:
-            leading = critical_eigenvalues(standard, sample.weights)
-            self.critical_ratio_ = float(leading[0] / leading[1]) if len(leading) > 1 else np.inf
+        standard = (sample.X - sample.location) / sample.scale
+        self._forecast(standard, sample.weights, kinds)
         different, weights, place = distinct(standard, sample.weights, self.n_components)
         return [
-            (f"{kind} {i}", begun(start(kind, different, weights, self.n_components, rng)[place]))
+            Start(f"{kind} {i}", partial(begin, start(kind, different, weights, self.n_components, rng)[place]))
             for i, kind in enumerate(kinds, start=1)
         ]
 
+    def _shape(self, rows: Rows) -> tuple[int, int]:
+        return self.n_components, rows.n_columns
+
+    def _forecast(self, X: FloatArray, weights: FloatArray, kinds: list[str]) -> None:
+        """Store how far annealed starts are expected to agree."""
+        self.__dict__.pop("critical_ratio_", None)  # of an earlier fit
+        if "annealed" in kinds:
+            leading = critical_eigenvalues(X, weights)
+            self.critical_ratio_ = float(leading[0] / leading[1]) if len(leading) > 1 else np.inf
+
     def _responsibilities(self, rows: Rows) -> FloatArray:
         """Probabilities of the components of the last fit, shape (N, G)."""
-        scorer = self._scorer()
-        return np.concatenate([z.T for z in rows.plain().map(lambda chunk: posterior(scorer(chunk.values))[0])])
+        return np.concatenate(list(rows.plain().map(partial(_probabilities, scorer=self._scorer()))))
 
-    def _keep(self, runners: list[Runner], rows: Rows) -> None:
-        best, shift = runners[0].ascent, _shift(rows)
+    def _keep(self, results: list[StartResult[P]], rows: Rows) -> None:
+        best, shift = results[0].result.state, _shift(rows)
         self._adopt(best.parameters, rows)
         self.log_likelihood_trace_ = np.array(best.trace) - shift
         self.n_iter_ = len(best.trace)
-        self.converged_ = best.outcome is Outcome.CONVERGED
-        self.starts_ = [(r.name, r.ascent.trace[-1] - shift, len(r.ascent.trace)) for r in runners]
+        self.converged_ = results[0].result.outcome is Outcome.CONVERGED
+        self.starts_ = [(r.name, r.result.state.trace[-1] - shift, len(r.result.state.trace)) for r in results]
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
-        scorer = self._scorer()
-        labels, likelihoods = zip(*rows.plain().map(lambda chunk: _ending(chunk, scorer)), strict=True)
+        labels, sums = zip(*rows.plain().map(partial(_ending, scorer=self._scorer())), strict=True)
         self.row_labels_ = np.concatenate(labels, dtype=np.intp if rows.is_array else np.int32)
-        self.log_likelihood_ = math.fsum(likelihoods)
+        self._fit_sums = np.sum(sums, axis=0)
+        self.log_likelihood_ = float(self._fit_sums[1])
 
-    def _warnings(self, best: Ascent, rows: Rows, model: Any) -> list[Warning]:
-        """What the user is to be told of the fit."""
-        messages = list(best.notes)
+    def _warnings(self, best: LoopResult[P], rows: Rows, family: Family[P, S]) -> list[Warning]:
+        """Warnings about the fit; sets `outcome_`."""
+        messages = list(best.state.notes)
         if best.outcome is Outcome.INTERRUPTED:
             messages.append(f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept")
         elif best.outcome is Outcome.ITERATION_LIMIT:
-            messages.append(f"EM stopped at max_iter={self.max_iter} before it settled: raise max_iter or tol")
-        degenerate = self._degenerate(best.parameters, rows, model)
+            messages.append(f"EM stopped at max_iter={self.max_iter} before it converged: raise max_iter or tol")
+        degenerate = self._degenerate(best.state.parameters, rows, family)
         ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
         self.outcome_ = ended.value
         return [ConvergenceWarning(message) for message in messages + degenerate]
 
+    def _degenerate(self, parameters: P, rows: Rows, family: Family[P, S]) -> list[str]:
+        """Messages about components that have no rows, and about the first that has too few."""
+        counts = parameters.weights * rows.total_weight
+        messages = [
+            f"component {g} has lost all rows: fewer components or another start may fit better"
+            for g in np.flatnonzero(counts < MIN_ROWS)
+        ]
+        thin = [g for g in family.thin(parameters).tolist() if counts[g] >= MIN_ROWS]
+        return messages + [self._thin_message(g, float(counts[g]), parameters) for g in thin[:1]]
+
     def plot_trace(self, *, ax: Axes | None = None) -> Axes:
-        """The objective at each iteration of the winning start."""
+        """Plot the objective at each iteration of the winning start."""
         check_is_fitted(self)
         return likelihood_trace(self.log_likelihood_trace_, ax=ax)
 
-    def _teller(
+    def _reporter(
         self, callback: Callable[[Progress], object] | None, shift: float
     ) -> Callable[[Progress], object] | None:
+        """What is called after each iteration, with the objective in the units of X."""
         if not self.verbose and callback is None:
             return None
 
-        def tell(standard: Progress) -> None:
+        def report(standard: Progress) -> None:
             progress = replace(standard, objective=standard.objective - shift)
             if self.verbose > 1 or (self.verbose and progress.iteration == 0):
                 print(f"{progress.start}: iteration {progress.iteration}, objective {progress.objective:.4f}")
             if callback is not None:
                 callback(progress)
 
-        return tell
+        return report
 
     def _check_parameters(self) -> None:
         for name in ("n_components", "n_init", "max_iter"):
@@ -241,12 +266,22 @@ class RacedMixture(Mixture):
             raise ValueError(f"{name}={value!r} must be a number that is at least 0")
 
 
+def _begin(family: Family[P, S], rows: Rows, tolerance: float, z: FloatArray) -> LoopState[P]:
+    """The state after the M-step from responsibilities z, shape (N, G)."""
+    found = family.first(rows, z)
+    return LoopState(found.parameters, tolerance, memory=found.memory)
+
+
 def _shift(rows: Rows) -> float:
     """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
-    return rows.total_weight * float(np.log(rows.scale).sum(dtype=float))
+    return rows.total_weight * float(np.log(rows.scale).sum())
 
 
-def _ending(chunk: Chunk, scorer: Scorer) -> tuple[IntArray, float]:
-    """Most probable components of the rows of a chunk, and its log-likelihood."""
-    joint = scorer(chunk.values)
-    return most_probable(joint), float(chunk.weights.astype(float) @ posterior(joint)[1])
+def _probabilities(chunk: Chunk, scorer: Scorer) -> FloatArray:
+    return probabilities(scorer(chunk))
+
+
+def _ending(chunk: Chunk, scorer: Scorer) -> tuple[IntArray, FloatArray]:
+    """Most probable components of the rows of a chunk, and its sums for the information criteria."""
+    joint = scorer(chunk)
+    return most_probable(joint), criterion_sums(joint, chunk.weights)

@@ -6,6 +6,7 @@ Rows come in; row clusters come out of the responsibilities and column groups ou
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,14 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.em.factor.regroup import climb, first_groups, first_parameters, thin_components
+from blockmix.em.factor.family import FactorFamily
+from blockmix.em.factor.parameters import FactorModel, FactorParameters
 from blockmix.em.factor.signs import negative_groups
-from blockmix.em.factor.sweep import FactorModel, FactorParameters, log_joint, sums
-from blockmix.em.loop import Ascent, Callback
+from blockmix.em.factor.sweep import FactorStatistics, chunk_log_joint
+from blockmix.em.loop import LoopResult
 from blockmix.estimators.base import Scorer
-from blockmix.estimators.em_mixture import RacedMixture
+from blockmix.estimators.em_mixture import EMMixture
 from blockmix.grouping.protocols import GroupingWarning, check_n_groups
-from blockmix.rows import Rows
+from blockmix.rows import Chunk, Rows
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.columns import column_names
 from blockmix.structure.partition import Partition
@@ -30,7 +32,7 @@ from blockmix.structure.types import FloatArray, IntArray, RandomState
 _LETTERS = ("UC", "UCI", "UC", "UC")
 
 
-class FactorBiclustering(RacedMixture):
+class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
     """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = B_g T_g B_gᵀ + D_g, binary B_g learned.
 
     A row of component g is x = μ_g + B_g u + e: every column of group k has the same factor u_k ~ N(0, t_gk) and a
@@ -49,6 +51,8 @@ class FactorBiclustering(RacedMixture):
     standardize : bool, default=True
         Fit columns divided by their overall deviation. The model depends on units: it is the scaled columns that have
         equal covariances. False fits columns as they are.
+    rounding : bool, default=True
+        As in `GaussianBiclustering`.
     min_noise : float, default=1e-6
         Least noise variance, relative to the overall variance of the column.
     count_partition : bool, default=False
@@ -70,6 +74,8 @@ class FactorBiclustering(RacedMixture):
         Seed of the starts and of `sample`.
     verbose : int, default=0
         1 prints a line per start, 2 a line per iteration.
+    checkpoint : path or None
+        As in `GaussianBiclustering`.
 
     Attributes
     ----------
@@ -128,6 +134,7 @@ class FactorBiclustering(RacedMixture):
         *,
         model: str = "UCUU",
         standardize: bool = True,
+        rounding: bool = True,
         min_noise: float = 1e-6,
         count_partition: bool = False,
         tol: float = 1e-4,
@@ -138,11 +145,13 @@ class FactorBiclustering(RacedMixture):
         n_jobs: int | None = None,
         random_state: RandomState = None,
         verbose: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_column_groups = n_column_groups
         self.model = model
         self.standardize = standardize
+        self.rounding = rounding
         self.min_noise = min_noise
         self.count_partition = count_partition
         self.tol = tol
@@ -153,6 +162,7 @@ class FactorBiclustering(RacedMixture):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -163,67 +173,46 @@ class FactorBiclustering(RacedMixture):
             )
         _check_letters(self.model)
 
-    def _model(self, rows: Rows) -> FactorModel:
+    def _family(self, rows: Rows, variances: FloatArray) -> FactorFamily:
         q = check_n_groups(self.n_column_groups, rows.n_columns, "n_column_groups")
-        variances = np.ones(rows.n_columns) if self.standardize else rows.scale.astype(float) ** 2
-        return FactorModel.named(self.model, self.n_components, q, self.min_noise * variances)
+        model = FactorModel.named(self.model, self.n_components, q, self.min_noise * variances)
+        return FactorFamily(model, rows.total_weight)
 
     def _in_units(self, rows: Rows) -> Rows:
         return rows if self.standardize else rows.scaled(np.ones_like(rows.scale))
 
-    def _climb(
-        self,
-        rows: Rows,
-        begin: FloatArray | FactorParameters,
-        model: FactorModel,
-        max_iter: int,
-        hear: Callback | None,
-        keep: object = None,
-    ) -> Ascent:
-        return climb(rows, begin, model, self.tol, max_iter, hear)
-
-    def _resumed(self, rows: Rows, model: FactorModel) -> FactorParameters | None:
+    def _resumed(self, rows: Rows, family: FactorFamily) -> FactorParameters | None:  # type: ignore[override]
+        model = family.model
         if self._fitted == (self.model, model.n_groups) and np.array_equal(self.scale_, rows.scale):
             shift = (self.location_ - rows.location) / rows.scale
             noise = np.maximum(self._parameters.noise, model.floor)
             return replace(self._parameters, means=self._parameters.means + shift, noise=noise)
         return None
 
-    def _first(self, rows: Rows, z: FloatArray) -> FactorParameters:
-        model = self._model(rows)
-        return first_parameters(rows, z, first_groups(rows, z, model), model)
-
     def _adopt(self, parameters: FactorParameters, rows: Rows) -> None:
-        dtype = rows.location.dtype
-        self._parameters, self._fitted = parameters.canonical(), (self.model, parameters.factors.shape[1])
+        self._parameters = parameters.canonical()
+        self._fitted = (self.model, parameters.factor_variances.shape[1])
         self.location_, self.scale_ = rows.location, rows.scale
-        self.weights_ = parameters.weights.astype(dtype)
-        self.means_ = (parameters.means * rows.scale + rows.location).astype(dtype)
+        self.weights_ = parameters.weights.astype(rows.dtype)
+        self.means_ = (parameters.means * rows.scale + rows.location).astype(rows.dtype)
 
-    def _degenerate(self, parameters: FactorParameters, rows: Rows, model: FactorModel) -> list[str]:
-        counts = parameters.weights * rows.total_weight
-        thin = thin_components(parameters, rows, model).tolist()
-        messages = [
-            f"component {g} has lost all rows: fewer components or another start may fit better"
-            for g in thin
-            if counts[g] < 0.5
-        ]
-        for g in [g for g in thin if counts[g] >= 0.5][:1]:
-            messages.append(
-                f"component {g} has {counts[g]:.1f} rows and its noise variances rest on min_noise={self.min_noise:g}: "
-                "ask for fewer components, or for a model with common noise (third letter C)"
-            )
-        return messages
+    def _thin_message(self, g: int, count: float, parameters: FactorParameters) -> str:
+        return (
+            f"component {g} has {count:.1f} rows and its noise variances rest on min_noise={self.min_noise:g}: ask for "
+            "fewer components, or for a model with common noise (third letter C)"
+        )
 
-    def _warnings(self, best: Ascent, rows: Rows, model: FactorModel) -> list[Warning]:
-        found = super()._warnings(best, rows, model)
-        worst = negative_groups(rows, best.parameters, model)
+    def _warnings(  # type: ignore[override]
+        self, best: LoopResult[FactorParameters], rows: Rows, family: FactorFamily
+    ) -> list[Warning]:
+        found = super()._warnings(best, rows, family)
+        worst = negative_groups(rows, best.state.parameters, family.model)
         if worst:
             others = f" (and {len(worst) - 1} more such groups)" if len(worst) > 1 else ""
-            told = worst[0].told(column_names(self), self.column_labels_)
+            sentence = worst[0].describe(column_names(self), self.column_labels_)
             found.append(
                 GroupingWarning(
-                    f"{told}{others}; covariances within a group of this model are never negative: use "
+                    f"{sentence}{others}; covariances within a group of this model are never negative: use "
                     "GaussianBiclustering, or change the sign of columns"
                 )
             )
@@ -242,7 +231,7 @@ class FactorBiclustering(RacedMixture):
     def factor_variances_(self) -> FloatArray:
         """Variances t of the factors, for the scaled columns, shape (G, q)."""
         check_is_fitted(self)
-        return self._parameters.factors.astype(self.means_.dtype)
+        return self._parameters.factor_variances.astype(self.means_.dtype)
 
     @property
     def noise_variances_(self) -> FloatArray:
@@ -295,8 +284,7 @@ def _check_letters(model: Any) -> None:
     )
 
 
-def _score(values: FloatArray, parameters: FactorParameters, location: FloatArray, scale: FloatArray) -> FloatArray:
-    """Logarithm of π_g f_g of columns x (p, m), shape (G, m)."""
-    standard = ((values - location[:, None]) / scale[:, None]).astype(np.float64, copy=False)
-    joint = log_joint(standard, standard**2, sums(standard, parameters), parameters)
-    return np.asarray(joint - np.log(scale.astype(float)).sum(), dtype=values.dtype)
+def _score(chunk: Chunk, parameters: FactorParameters, location: FloatArray, scale: FloatArray) -> FloatArray:
+    """Log π_g f_g of the rows of a chunk in the units of X, shape (m, G)."""
+    standardized = replace(chunk, location=location, scale=scale)
+    return np.asarray(chunk_log_joint(standardized, parameters) - np.log(scale).sum())

@@ -6,18 +6,21 @@ versions load. A file may hold anything, so an object is checked when it is buil
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from blockmix.em.block.parameters import Parameters, assemble
-from blockmix.em.factor.sweep import FactorParameters
-from blockmix.em.loop import Waypoint
+from blockmix.em.factor.parameters import FactorParameters
+from blockmix.em.loop import LoopState
 from blockmix.estimators.topics.importance import Topic
 from blockmix.grouping.protocols import Grouping, Rule
-from blockmix.grouping.rules import GROUPINGS, RULES
+from blockmix.grouping.registry import GROUPINGS, RULES
 from blockmix.persistence.values import Codec, Codecs, stored
+from blockmix.rows import Resolution
+from blockmix.structure.block_models import BlockModel, FactorBlock, FullBlock, TreeBlock
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
@@ -74,27 +77,64 @@ def _check_covariance(covariance: BlockCovariance) -> None:
 def _mixture_arguments(parameters: Parameters) -> dict[str, Any]:
     # By component: how the blocks are stacked for arithmetic is no part of the format.
     distinct = parameters.covariances[:1] if parameters.layout.shared else parameters.covariances
-    return {"weights": parameters.weights, "means": parameters.means, "covariances": distinct}
+    stored = {"weights": parameters.weights, "means": parameters.means, "covariances": distinct}
+    if parameters.layout.shapes:
+        stored |= {"shapes": parameters.layout.shapes, "states": dict(parameters.states)}
+    return stored
 
 
-def _mixture(weights: FloatArray, means: FloatArray, covariances: tuple[BlockCovariance, ...]) -> Parameters:
+def _mixture(
+    weights: FloatArray,
+    means: FloatArray,
+    covariances: tuple[BlockCovariance, ...],
+    shapes: tuple[tuple[BlockModel, ...], ...] = (),
+    states: dict[int, FloatArray] | None = None,
+) -> Parameters:
     """The mixture of these components; a single covariance is shared by all of them."""
     G, p = _check_components(weights, means)
     require(isinstance(covariances, tuple) and len(covariances) in (1, G), f"a mixture has no {G} covariances")
     for covariance in covariances:
         require(
-            isinstance(covariance, BlockCovariance)
-            and covariance.partition.n_columns == p
-            and covariance.factors[0].dtype == weights.dtype == means.dtype,
+            isinstance(covariance, BlockCovariance) and covariance.partition.n_columns == p,
             f"a covariance does not suit means of {p} columns",
         )
-    return assemble(weights, means, covariances * (G if len(covariances) == 1 else 1))
+    found = assemble(weights, means, covariances * (G if len(covariances) == 1 else 1))
+    if not shapes:
+        return found
+    _check_shapes(shapes, states or {}, covariances)
+    return replace(found, layout=replace(found.layout, shapes=shapes), states=states or {})
+
+
+def _check_shapes(
+    shapes: tuple[tuple[BlockModel, ...], ...], states: dict[int, FloatArray], covariances: tuple[BlockCovariance, ...]
+) -> None:
+    """Refuse shapes that are not one per block, and states that do not suit the columns of their block."""
+    sizes = [int(c) for covariance in covariances for c in covariance.partition.sizes]
+    models = [model for one in shapes for model in one]
+    require(len(models) == len(sizes), f"there are {len(models)} shapes for {len(sizes)} blocks")
+    require(all(isinstance(model, BlockModel) for model in models), "a shape is no BlockModel")
+    for b, state in states.items():
+        known = isinstance(b, int) and 0 <= b < len(sizes) and np.ndim(state) == 2
+        require(known and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
+        require(models[b].accepts(state, sizes[b]), f"the state of block {b} does not suit its {sizes[b]} columns")
+
+
+def _check_resolution(resolution: Resolution) -> None:
+    D, n = len(resolution.columns), len(resolution.values)
+    sizes = np.diff(resolution.first)
+    right = resolution.first.shape == (D + 1,) and (sizes >= 0).all() and resolution.first[0] == 0
+    require(right and resolution.first[-1] == n, "the resolution of the columns is damaged")
+    require(
+        is_real(resolution.values, (n,)) and is_real(resolution.variances, (n,)) and (resolution.variances >= 0).all(),
+        "the resolution of the columns holds other than finite numbers",
+    )
+    require((resolution.columns >= 0).all() and sizes.max(initial=0) < 2**16, "the resolution has impossible columns")
 
 
 def _check_factor_mixture(parameters: FactorParameters) -> None:
     """Refuse what is no factor mixture: sizes that differ, negative variances, unknown groups."""
     G, p = _check_components(parameters.weights, parameters.means)
-    t, d = parameters.factors, parameters.noise
+    t, d = parameters.factor_variances, parameters.noise
     require(np.ndim(t) == 2 and is_real(t, (G, t.shape[1])) and (t >= 0).all(), "factor variances are not all ≥ 0")
     require(is_real(d, (G, p)) and is_positive(d), "noise variances are not all > 0")
     require(is_label(parameters.labels, (G, p), t.shape[1]), f"groups of columns are not 0 … {t.shape[1] - 1}")
@@ -128,10 +168,14 @@ VALUES = Codecs(
         stored(BlockCovariance, _check_covariance, fields={"cholesky": "factors"}),
         Codec("Parameters", Parameters, _mixture_arguments, _mixture),
         stored(FactorParameters, _check_factor_mixture, fields={"factor_variances": "factors"}),
-        stored(Waypoint),
+        stored(LoopState),
+        stored(Resolution, _check_resolution),
+        stored(FullBlock),
+        stored(FactorBlock),
+        stored(TreeBlock),
         stored(Topic, _check_topic),
         *map(stored, GROUPINGS.values()),
         *map(stored, RULES.values()),
     ],
-    open_to=(Grouping, Rule),
+    open_to=(Grouping, Rule, BlockModel),
 )

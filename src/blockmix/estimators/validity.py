@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from blockmix.em.block.parameters import Parameters
-from blockmix.em.factor.sweep import FactorParameters
+from blockmix.em.factor.parameters import FactorParameters
 from blockmix.estimators.factor import FactorBiclustering, _check_letters
 from blockmix.estimators.stored_values import is_label, is_positive, is_real, require
 from blockmix.estimators.topics.importance import Topic
@@ -88,8 +88,9 @@ def check_gaussian(model: GaussianBiclustering) -> None:
     _check_mixture(model)
     parameters = model._parameters
     require(isinstance(parameters, Parameters), "there is no mixture")
-    same = np.array_equal(parameters.weights, model.weights_) and np.array_equal(parameters.means, model.means_)
-    require(same and parameters.means.dtype == model.means_.dtype, "weights_ or means_ are not those of the mixture")
+    pairs = ((parameters.weights, model.weights_), (parameters.means, model.means_))
+    same = all(np.array_equal(values.astype(public.dtype), public) for values, public in pairs)
+    require(same, "weights_ or means_ are not those of the mixture")
 
 
 def check_factor(model: FactorBiclustering) -> None:
@@ -99,7 +100,7 @@ def check_factor(model: FactorBiclustering) -> None:
     require(isinstance(parameters, FactorParameters), "there is no mixture")
     letters, q = model._fitted
     _check_letters(letters)
-    require(parameters.factors.shape[1] == q, f"the mixture has not {q} groups of columns")
+    require(parameters.factor_variances.shape[1] == q, f"the mixture has not {q} groups of columns")
     require(is_positive(model.scale_), "scale_ is not above 0")
     require(parameters.means.shape == (lengths["G"], lengths["p"]), "the mixture has other components or columns")
     means = parameters.means * model.scale_ + model.location_

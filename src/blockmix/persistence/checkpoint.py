@@ -99,7 +99,7 @@ def _settings(estimator: Any, rows: Rows) -> dict[str, str]:
         "rows": str(rows.n_rows),
         "columns": str(rows.n_columns),
         "weight": repr(rows.total_weight),
-        "type": str(rows.location.dtype),
+        "type": str(rows.dtype),
     }
 
 

@@ -10,11 +10,13 @@ from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows, Summable
 from blockmix.rows.opening import in_memory, is_elsewhere, opened
 from blockmix.rows.parquet import Parquet
+from blockmix.rows.resolution import Resolution
 
 __all__ = [
     "ArrayRows",
     "Chunk",
     "Parquet",
+    "Resolution",
     "Rows",
     "Summable",
     "in_memory",

@@ -1,12 +1,11 @@
-"""Chunks: some rows at a time, what every source of rows offers, and sums over its chunks.
+"""Chunks of rows, the interface of every source of rows, and sums over chunks.
 
-`Rows` hands standardized chunks to a function, in order. Sums are taken pairwise, in a tree that depends on the number
-of chunks only, so that the same chunks give the same sum wherever they lie.
+`Rows` hands its chunks to a function, in order. Sums are taken pairwise, in a tree that depends only on the number of
+chunks, so the same chunks give the same sum wherever they are stored.
 """
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -17,12 +16,10 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from blockmix.rows.resolution import Resolution
 from blockmix.structure.types import FloatArray, IntArray
 
-# Numbers in one chunk. Fits of 50 000 × 200 (20 blocks, two threads) by chunks of 2¹⁸, 2¹⁹, 2²⁰, 2²¹ numbers take 0.86,
-# 0.75, 0.73, 0.68 s, of 200 000 × 50 (10 blocks) 1.04, 0.91, 0.96, 1.03 s: with shorter calls the threads wait for each
-# other, and longer ones leave the caches.
-_CHUNK_NUMBERS = 2**20
+_CHUNK_NUMBERS = 2**20  # values per chunk: 8 MB in double precision
 _FAR = 16.0  # squared deviations from the mean that cost one digit of a variance
 
 
@@ -41,24 +38,73 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some consecutive rows: standardized values (p, m), their weights (m,) and their place in the data."""
+    """Some consecutive rows.
 
-    values: FloatArray
+    Attributes
+    ----------
+    X : array of shape (m, p)
+        Values as they are stored, row-major and writeable: compiled code has one version for these.
+    weights : array of shape (m,)
+    place : slice
+        Numbers of the rows in the data.
+    location, scale : arrays of shape (p,), in double precision
+    resolution : Resolution
+        Which values are repeated, and how finely they are known.
+    codes : array of shape (m, D)
+        The numbers of repeated values, see `Resolution.codes`.
+    """
+
+    X: FloatArray
     weights: FloatArray
     place: slice
+    location: FloatArray
+    scale: FloatArray
+    resolution: Resolution
+    codes: NDArray[np.uint16]
+
+    @property
+    def units(self) -> tuple[FloatArray, FloatArray]:
+        """Location and 1 / scale, for compiled code."""
+        return self.location, 1 / self.scale
+
+    @property
+    def rounding(self) -> tuple[IntArray, FloatArray, NDArray[np.uint16]]:
+        """Columns with repeated values, variances by code and codes, for compiled code."""
+        return self.resolution.columns, self.resolution.table(self.scale), self.codes
+
+    @property
+    def rounding_variances(self) -> FloatArray:
+        """Variances that rounding leaves of the standardized values, shape (m, p)."""
+        variances = np.zeros(self.X.shape)
+        columns, table, codes = self.rounding
+        if len(columns):
+            variances[:, columns] = table[np.arange(len(columns)), codes]
+        return variances
+
+    @property
+    def values(self) -> FloatArray:
+        """Standardized values (x − location) / scale in double precision, shape (m, p)."""
+        return (self.X - self.location) / self.scale
+
+
+def contiguous(X: FloatArray) -> FloatArray:
+    """X row-major and writeable; a copy only where it is not."""
+    return np.require(X, requirements=["C", "W"])
 
 
 class Rows(ABC):
-    """Rows that are read as standardized chunks, as often as one likes.
+    """Rows that can be read in chunks any number of times.
 
-    A subclass is a frozen dataclass with `location` and `scale`, arrays of shape (p,) and of the type of the chunks: a
-    value x is read as (x − location) / scale.
+    A subclass is a frozen dataclass with `location` and `scale`, arrays of shape (p,) in double precision: a value x
+    stands for (x − location) / scale.
     """
 
     location: FloatArray
     scale: FloatArray
-    names: list[str] | None = None  # of the columns, where the source has them
-    is_array: ClassVar[bool] = False  # whether all rows are in memory anyway, so that a number per row is no burden
+    dtype: np.dtype[Any]  # of the values
+    resolution: Resolution
+    names: list[str] | None = None  # of the columns, if the source has them
+    is_array: ClassVar[bool] = False  # whether all rows are in memory, so that one more number per row costs little
 
     @property
     @abstractmethod
@@ -76,7 +122,7 @@ class Rows(ABC):
 
     @abstractmethod
     def sample(self, most: int, rng: np.random.RandomState) -> Any:
-        """At most so many of the rows, in order, as rows in memory; the rows themselves where they are an array."""
+        """Draw a sample of at most `most` rows, in order, as rows in memory; an array returns itself."""
 
     @property
     def n_columns(self) -> int:
@@ -95,21 +141,25 @@ class Rows(ABC):
         """The same rows with another scale."""
         return self._in(scale=scale)
 
+    def resolved(self, resolution: Resolution) -> Self:
+        """The same rows, whose repeated values are known only to within this resolution."""
+        return self._in(resolution=resolution)
+
     def measured(self) -> Self:
-        """The same rows, standardized by their own weighted mean and deviation, after one look at all of them."""
-        return self._in(**self.plain().map_sum(Spread.of).units(self.location.dtype))
+        """The same rows, standardized by their weighted mean and deviation; takes one pass."""
+        return self._in(**self.map_sum(Spread.of).units())
 
     def _in(self, **units: Any) -> Self:
         return replace(self, **units)  # type: ignore[type-var]
 
 
 def chunk_rows(n_columns: int) -> int:
-    """Rows in a chunk of so many columns."""
+    """Number of rows per chunk."""
     return max(64, _CHUNK_NUMBERS // n_columns)
 
 
 def places(n_rows: int, n_columns: int, start: int = 0) -> list[slice]:
-    """Places of the chunks of so many rows, the first of which is row `start`."""
+    """Places of the chunks of `n_rows` rows that begin at row `start`."""
     size, stop = chunk_rows(n_columns), start + n_rows
     return [slice(first, min(first + size, stop)) for first in range(start, stop, size)]
 
@@ -135,7 +185,7 @@ def total(parts: Iterable[S]) -> S:
 
 
 def in_order(pool: Executor, function: Callable[[A], T], items: Iterable[A], ahead: int) -> Iterator[T]:
-    """Results of a function, in the order of the items, of which no more than `ahead` are taken in advance."""
+    """Results of a function in the order of the items, reading at most `ahead` items in advance."""
     waiting: deque[Future[T]] = deque()
     for item in items:
         waiting.append(pool.submit(function, item))
@@ -156,61 +206,47 @@ class Spread:
 
     @classmethod
     def of(cls, chunk: Chunk) -> Spread:
-        """Look at a chunk in its own units.
+        """Spread of a chunk in its own units.
 
-        Deviations are taken from a row that counts, so that a constant column has none exactly; where that row lies far
-        out, which would lose the digits of the variance, again from the mean.
+        Deviations are measured from a row that counts, so a constant column has exactly none. If that row is an
+        outlier, which would cost the variance its digits, they are measured again from the mean.
         """
-        row = chunk.values[:, int(np.argmax(chunk.weights > 0))]
+        row = chunk.X[int(np.argmax(chunk.weights > 0))].astype(float)
         found = cls._about(chunk, row)
         far = found.weight * (found.mean - row) ** 2 > _FAR * found.squares
-        return cls._about(chunk, found.mean.astype(row.dtype)) if far.any() else found
+        return cls._about(chunk, found.mean) if far.any() else found
 
     @classmethod
     def _about(cls, chunk: Chunk, shift: FloatArray) -> Spread:
-        weight = float(chunk.weights.sum(dtype=float))
-        centered = chunk.values - shift[:, None]
-        offset = (centered @ chunk.weights).astype(float) / (weight or 1)
-        squares = (np.multiply(centered, centered, out=centered) @ chunk.weights).astype(float)
-        return cls(len(chunk.weights), weight, shift + offset, np.maximum(squares - weight * offset**2, 0))
+        from blockmix.rows.kernels import deviations
+
+        weight = float(chunk.weights.sum())
+        offset, squares = np.zeros_like(shift), np.zeros_like(shift)
+        deviations(chunk.X, chunk.weights, shift, offset, squares)
+        offset /= weight or 1
+        return cls(len(chunk.X), weight, shift + offset, np.maximum(squares - weight * offset**2, 0))
 
     def __add__(self, other: Spread) -> Spread:
         weight = self.weight + other.weight
         share, gap = other.weight / (weight or 1), other.mean - self.mean
-        squares = self.squares + other.squares + gap**2 * (self.weight * share)
+        with np.errstate(over="ignore"):
+            squares = self.squares + other.squares + gap**2 * (self.weight * share)
         return Spread(self.n_rows + other.n_rows, weight, self.mean + gap * share, squares)
 
-    def units(self, dtype: np.dtype[np.floating[Any]]) -> dict[str, FloatArray]:
-        """Location and scale by which these rows have mean 0 and variance 1; the scale of a constant column is 0."""
-        return {"location": self.mean.astype(dtype), "scale": np.sqrt(self.squares / self.weight).astype(dtype)}
-
-
-class Buffer(threading.local):
-    """An array that a thread uses again for each chunk, of which it is the only one at a time.
-
-    Fresh arrays of a megabyte cost page faults. In the workers of Dask, which give memory back to the system at once,
-    they were a quarter of a sweep.
-    """
-
-    held: NDArray[Any] = np.empty(0)
-
-    def array(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """An array of that shape, with anything in it, that is valid until the next one is asked for."""
-        size = shape[0] * shape[1]
-        if self.held.dtype != dtype or self.held.size < size:
-            self.held = np.empty(size, dtype)
-        return self.held[:size].reshape(shape)
+    def units(self) -> dict[str, FloatArray]:
+        """Location and scale that give these rows mean 0 and variance 1; the scale of a constant column is 0."""
+        return {"location": self.mean, "scale": np.sqrt(self.squares / self.weight)}
 
 
 def chosen_rows(n_rows: int, weights: FloatArray | None, most: int, rng: np.random.RandomState) -> IntArray | None:
-    """Numbers of at most so many rows that count, drawn evenly, in order; None stands for all rows."""
+    """Numbers of at most `most` rows of positive weight, drawn evenly and in order; None means all rows."""
     if n_rows <= most:
         return None
     counted = None if weights is None else np.flatnonzero(weights > 0)
     n_counted = n_rows if counted is None else len(counted)
     if counted is not None and n_counted <= most:
         return counted
-    # A generator of the new kind draws few of many without an array of all.
+    # The new generators draw a few of many without an array of all.
     draw = np.random.default_rng(rng.randint(2**31 - 1)).choice(n_counted, most, replace=False, shuffle=False)
     numbers: IntArray = np.sort(draw)
     return numbers if counted is None else counted[numbers]

@@ -1,15 +1,15 @@
-"""Rows of a Dask collection: reduced where they lie, on threads or on a cluster; only statistics travel.
+"""Rows of a Dask collection: reduced where they are stored, on threads or on a cluster; only statistics travel.
 
 A `dask.array` or `dask.dataframe` comes in. Each pass is one graph: a task per block, then sums of eight at a time, by
-the scheduler or client that is in scope. Tasks are pure and blocks come from their own graph, so that what a lost
-worker held is made again and the sum is the same.
+the scheduler or client that is in scope. Tasks are pure and blocks come from their own graph, so the
+results of a lost worker are recomputed and the sum is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -22,6 +22,7 @@ from dask.highlevelgraph import HighLevelGraph
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows, S, chosen_rows, total
+from blockmix.rows.resolution import Resolution
 from blockmix.rows.streamed import Piece, Reading, sampled
 from blockmix.structure.types import FloatArray
 
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class DaskRows(Rows):
-    """The rows of a Dask collection, read as standardized chunks by its workers.
+    """The rows of a Dask collection, read in chunks by its workers.
 
     Parameters
     ----------
@@ -44,11 +45,13 @@ class DaskRows(Rows):
     weights : array of shape (N,) or None
         None counts every row once; an array travels to the workers with every pass.
     location, scale : arrays of shape (p,)
+    dtype : dtype
+        Type of the chunks.
     names : list of str or None
     checked : bool
         Whether the values are known to be finite.
     collection : object
-        What the blocks come from, only held here: what is persisted and held by nobody is given up by the cluster.
+        Where the blocks come from. Held so that the cluster does not release persisted blocks.
     """
 
     blocks: Sequence[Any]
@@ -56,9 +59,11 @@ class DaskRows(Rows):
     weights: FloatArray | None
     location: FloatArray
     scale: FloatArray
+    dtype: np.dtype[Any]
     names: list[str] | None = None
     checked: bool = False
     collection: Any = None
+    resolution: Resolution = field(default_factory=Resolution.none)
 
     @classmethod
     def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None) -> DaskRows:
@@ -73,8 +78,8 @@ class DaskRows(Rows):
             raise ValueError(f"sample_weight has {len(weights)} numbers for {sum(lengths)} rows: give one for each row")
         kept = np.dtype(dtype or (found if found == np.float32 else np.float64))
         p = X.shape[1]
-        counted = None if weights is None else weights.astype(kept)
-        return cls(blocks, lengths, counted, np.zeros(p, kept), np.ones(p, kept), names, collection=X)
+        counted = None if weights is None else weights.astype(float)
+        return cls(blocks, lengths, counted, np.zeros(p), np.ones(p), kept, names, collection=X)
 
     @property
     def n_rows(self) -> int:
@@ -87,15 +92,15 @@ class DaskRows(Rows):
         return float(self.n_rows if self.weights is None else self.weights.sum(dtype=float))
 
     def measured(self) -> DaskRows:
-        """The same rows, standardized by their own weighted mean and deviation."""
+        """The same rows, standardized by their weighted mean and deviation."""
         return super().measured()._in(checked=True)
 
     def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
-        """At most so many rows that count, drawn evenly, in order, as rows in memory."""
+        """Draw at most `most` rows of positive weight, evenly and in order, as rows in memory."""
         return sampled(self, chosen_rows(self.n_rows, self.weights, most, rng))
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
-        """Apply a function to every chunk where it lies; the results come here, in order."""
+        """Apply a function to every chunk on its worker; the results come here, in order."""
         tasks, keys = self._tasks(_Each(function), "map")
         for results in self._computed(tasks, keys):
             yield from results
@@ -119,7 +124,7 @@ class DaskRows(Rows):
         run = uuid4().hex
         # One node of the graph: parameters go to a worker once, not with each of its blocks.
         shared = f"blockmix-parameters-{run}"
-        reading = Reading(self.location, self.scale, self.names, not self.checked, isinstance(work, _Sum))
+        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, not self.checked)
         tasks: dict[str, Any] = {shared: DataNode(shared, _Work(reading, work))}
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
         for number, block in enumerate(self.blocks):

@@ -1,7 +1,6 @@
 """Arrays in files: a `.npy` file or a `numpy.memmap`, read by chunks.
 
-Rows are read from the file itself where they lie there one after the other: pages of a mapping would count as memory of
-the process.
+Contiguous rows are read from the file itself: mapped pages would count as memory of the process.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.rows.chunks import Buffer, places
+from blockmix.rows.chunks import places
 from blockmix.rows.streamed import Piece
-
-_buffer = Buffer()
 
 
 @dataclass(frozen=True)
@@ -70,8 +67,7 @@ class ArrayFile:
     def _read(self, place: slice) -> np.ndarray[Any, Any]:
         if self.mapped is not None:
             return np.asarray(self.mapped[place])
-        # Into an array that the thread has: the chunk is made of it before the next piece is read.
-        values = _buffer.array((place.stop - place.start, self.n_columns), self.dtype)
+        values = np.empty((place.stop - place.start, self.n_columns), self.dtype)
         with Path(self.path).open("rb", buffering=0) as file:
             file.seek(self.offset + place.start * self.n_columns * self.dtype.itemsize)
             rest = values.data.cast("B")

@@ -1,7 +1,7 @@
-"""Streamed rows: read from a source a piece at a time, and never all at once.
+"""Streamed rows: read from a source piece by piece, never all at once.
 
-A source (a file, a sparse matrix, a factory of chunks) brings its pieces in order, as often as it is asked; chunks of
-them go to a function on threads. What cannot be read is refused by the name of its piece.
+A source (a file, a sparse matrix, a factory of chunks) yields its pieces in order, any number of times; their chunks go
+to a function on threads. An error names the piece that cannot be read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from blockmix.rows.array import ArrayRows
-from blockmix.rows.chunks import Buffer, Chunk, Rows, S, Spread, chosen_rows, in_order, places, total
+from blockmix.rows.chunks import Chunk, Rows, S, Spread, chosen_rows, contiguous, in_order, places, total
+from blockmix.rows.resolution import Resolution
 from blockmix.structure.types import FloatArray
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some consecutive rows of a source: their name in an error, their number, and what reads them, shape (m, p)."""
+    """Some consecutive rows of a source: a name for errors, their number, a function that reads them, shape (m, p)."""
 
     name: str
     n_rows: int
@@ -45,17 +46,17 @@ class Source(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the values as they lie there."""
+        """Type of the values as stored."""
         ...
 
     def pieces(self) -> Iterator[Piece]:
-        """All rows, in the same order whenever they are asked for."""
+        """All rows, in the same order at every call."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedRows(Rows):
-    """The rows of a source, read as standardized chunks on threads, a few pieces at a time.
+    """The rows of a source, read in chunks on threads, a few pieces at a time.
 
     Parameters
     ----------
@@ -63,7 +64,9 @@ class StreamedRows(Rows):
     weights : array of shape (N,) or None
         None counts every row once.
     location, scale : arrays of shape (p,)
-        A value x is read as (x − location) / scale; chunks have their type.
+        A value x stands for (x − location) / scale.
+    dtype : dtype
+        Type of the chunks.
     count : int
         Number of rows, 0 before they have been counted.
     n_threads : int
@@ -74,15 +77,17 @@ class StreamedRows(Rows):
     weights: FloatArray | None
     location: FloatArray
     scale: FloatArray
+    dtype: np.dtype[Any]
     count: int = 0
     n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    resolution: Resolution = field(default_factory=Resolution.none)
 
     @classmethod
     def of(cls, source: Source, weights: FloatArray | None = None, dtype: Any = None) -> Self:
         """The rows of a source in their own units; of its type, or double precision for whole numbers."""
         kept = np.dtype(dtype or (source.dtype if source.dtype == np.float32 else np.float64))
-        counted = None if weights is None else weights.astype(kept)
-        return cls(source, counted, np.zeros(source.n_columns, kept), np.ones(source.n_columns, kept))
+        counted = None if weights is None else weights.astype(float)
+        return cls(source, counted, np.zeros(source.n_columns), np.ones(source.n_columns), kept)
 
     @property
     def names(self) -> list[str] | None:  # type: ignore[override]
@@ -100,33 +105,31 @@ class StreamedRows(Rows):
         return float(self.count if self.weights is None else self.weights.sum(dtype=float))
 
     def measured(self) -> Self:
-        """The same rows, counted and standardized by their own weighted mean and deviation."""
-        spread = self.plain().map_sum(Spread.of)
-        return self._in(count=spread.n_rows, **spread.units(self.location.dtype))
+        """The same rows, counted and standardized by their weighted mean and deviation."""
+        spread = self.map_sum(Spread.of)
+        return self._in(count=spread.n_rows, **spread.units())
 
     def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
-        """At most so many rows that count, drawn evenly, in order, as rows in memory."""
+        """Draw at most `most` rows of positive weight, evenly and in order, as rows in memory."""
         numbers = chosen_rows(self.n_rows, self.weights, most, rng)
         return sampled(self, numbers)
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several pieces are worked on at a time."""
-        for results in self._each(lambda chunks: [function(chunk) for chunk in chunks], passing=False):
+        for results in self._each(lambda chunks: [function(chunk) for chunk in chunks]):
             yield from results
 
     def map_sum(self, function: Callable[[Chunk], S]) -> S:
         """Sum of a statistic over all chunks: within each piece, and then over the pieces."""
-        return total(self._each(lambda chunks: total(function(chunk) for chunk in chunks), passing=True))
+        return total(self._each(lambda chunks: total(function(chunk) for chunk in chunks)))
 
-    def _each(self, work: Callable[[Iterator[Chunk]], T], passing: bool) -> Iterator[T]:
+    def _each(self, work: Callable[[Iterator[Chunk]], T]) -> Iterator[T]:
         """Results of some work on the chunks of each piece."""
         with ThreadPoolExecutor(self.n_threads) as pool:
-            yield from in_order(
-                pool, lambda found: work(self._chunks(*found, passing)), self._placed(), 2 * self.n_threads
-            )
+            yield from in_order(pool, lambda found: work(self._chunks(*found)), self._placed(), 2 * self.n_threads)
 
     def _placed(self) -> Iterator[tuple[Piece, int]]:
-        """Pieces, each with the number of its first row; as many rows in all as there were at the first look."""
+        """Pieces, each with the number of its first row; refuses a source whose number of rows has changed."""
         start = 0
         for piece in self.source.pieces():
             yield piece, start
@@ -138,17 +141,14 @@ class StreamedRows(Rows):
         if self.weights is not None and len(self.weights) != start:
             raise ValueError(f"sample_weight has {len(self.weights)} numbers for {start} rows: give one for each row")
 
-    def _chunks(self, piece: Piece, start: int, passing: bool) -> Iterator[Chunk]:
-        first_look = self.count == 0
-        reading = Reading(self.location, self.scale, self.names, first_look, passing)
+    def _chunks(self, piece: Piece, start: int) -> Iterator[Chunk]:
+        first_pass = self.count == 0
+        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, first_pass)
         if self.weights is not None and len(self.weights) < start + piece.n_rows:
             raise ValueError(f"sample_weight has {len(self.weights)} numbers for more rows: give one for each row")
         return reading.chunks(
             piece, start, None if self.weights is None else self.weights[start : start + piece.n_rows]
         )
-
-
-_buffer = Buffer()
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,37 +158,37 @@ class Reading:
     Parameters
     ----------
     location, scale : arrays of shape (p,)
-        Units, which are of the type of the chunks.
+    dtype : dtype
+        Type of the chunks.
+    resolution : Resolution
     names : list of str or None
+        Names of the columns, for messages.
     check : bool
-        Whether values may be missing, and are looked at.
-    passing : bool
-        Whether the values of a chunk are no longer needed when the next one is made.
+        Whether to refuse values that are not finite.
     """
 
     location: FloatArray
     scale: FloatArray
+    dtype: np.dtype[Any]
+    resolution: Resolution
     names: list[str] | None
     check: bool
-    passing: bool
 
     def chunks(self, piece: Piece, start: int, weights: FloatArray | None) -> Iterator[Chunk]:
-        """Standardized chunks of a piece whose first row has the number `start`, and its weights if it has any."""
-        values = dense(piece, self.location.dtype, len(self.location))
+        """Chunks of a piece whose first row has the number `start`."""
+        values = dense(piece, self.dtype, len(self.location))
         if self.check:
             refuse_missing(values, start, piece.name, self.names)
         for place in places(piece.n_rows, len(self.location), start):
             here = slice(place.start - start, place.stop - start)
-            shape = (values.shape[1], place.stop - place.start)
-            standard = _buffer.array(shape, values.dtype) if self.passing else np.empty(shape, values.dtype)
-            np.subtract(values[here].T, self.location[:, None], out=standard)
-            standard /= self.scale[:, None]
-            counted = np.ones(standard.shape[1], standard.dtype) if weights is None else weights[here]
-            yield Chunk(standard, counted, place)
+            X = contiguous(values[here])
+            counted = np.ones(len(X)) if weights is None else weights[here]
+            codes = self.resolution.codes(X)
+            yield Chunk(X, counted, place, self.location, self.scale, self.resolution, codes)
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
-    """The values of a piece, shape (m, p), with the number of columns that all of them have."""
+    """Values of a piece, shape (m, p), checked against its number of rows and columns."""
     try:
         found = np.asarray(piece.read())
         if found.dtype.kind == "c":
@@ -213,15 +213,15 @@ def refuse_missing(values: FloatArray, start: int, name: str, names: list[str] |
 
 
 def sampled(rows: Rows, numbers: Any) -> ArrayRows:
-    """The rows of these numbers, or all of them, as rows in memory with the same units."""
+    """The rows with these numbers, or all rows, in memory and in the same units."""
 
     def of(chunk: Chunk) -> tuple[FloatArray, FloatArray]:
         if numbers is None:
-            return chunk.values, chunk.weights
+            return chunk.X.copy(), chunk.weights
         first, last = np.searchsorted(numbers, [chunk.place.start, chunk.place.stop])
         here = numbers[first:last] - chunk.place.start
-        return chunk.values[:, here], chunk.weights[here]
+        return chunk.X[here], chunk.weights[here]
 
-    values, weights = zip(*rows.plain().map(of), strict=True)
-    X = np.ascontiguousarray(np.concatenate(values, axis=1).T)
-    return ArrayRows(X, np.concatenate(weights), rows.location, rows.scale, os.cpu_count() or 1)
+    values, weights = zip(*rows.map(of), strict=True)
+    X, counted = np.concatenate(values), np.concatenate(weights)
+    return ArrayRows(X, counted, rows.location, rows.scale, os.cpu_count() or 1, rows.resolution)

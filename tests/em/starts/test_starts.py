@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 from strategies import Matrix, seeds
 
 from blockmix.em.starts import starts
-from blockmix.em.starts.starts import STARTS, filled, portfolio, principal_scores, start, ward
+from blockmix.em.starts.starts import STARTS, distinct, filled, portfolio, principal_scores, start, ward
 
 NAMES = list(STARTS)
 
@@ -304,3 +304,31 @@ def test_kmeans_of_many_rows_takes_its_centers_from_a_part(monkeypatch: pytest.M
     z = start("kmeans", X, np.ones(1000), 2, np.random.RandomState(0))
     assert fitted == [100]
     assert adjusted_rand_score(np.arange(1000) < 300, z.argmax(axis=1)) == 1
+
+
+@given(seeds, st.integers(1, 40), st.integers(1, 3), st.integers(1, 3))
+def test_different_rows_are_each_there_once_in_an_order_of_their_own(
+    seed: int, n_rows: int, p: int, largest: int
+) -> None:
+    # Small integers of both signs: many repeats, and many rows of equal length that differ.
+    rng = np.random.default_rng(seed)
+    X, weights = rng.integers(-largest, largest + 1, (n_rows, p)).astype(float), rng.integers(0, 3, n_rows) * 1.0
+    expected = {tuple(x): weights[(x == X).all(axis=1)].sum() for x in X[weights > 0]}
+    found, totals, place = distinct(X, weights, 0)
+    assert dict(zip(map(tuple, found), totals, strict=True)) == expected
+    assert len(found) == len(expected)
+    assert np.array_equal(found[place[weights > 0]], X[weights > 0])
+    order = rng.permutation(n_rows)
+    again = distinct(X[order], weights[order], 0)
+    assert np.array_equal(again[0], found)
+    assert np.array_equal(again[1], totals)
+    assert np.array_equal(again[2], place[order])
+
+
+def test_fewer_different_rows_than_components_are_left_as_they_are() -> None:
+    X, weights = np.array([[1.0], [0.0], [1.0]]), np.array([1.0, 2.0, 3.0])
+    assert len(distinct(X, weights, 2)[0]) == 2
+    found = distinct(X, weights, 3)
+    assert found[0] is X
+    assert found[1] is weights
+    assert found[2].tolist() == [0, 1, 2]

@@ -1,216 +1,243 @@
-"""Parameters of the block-diagonal mixture: weights, means and the factors of all blocks, and their prior.
+"""Parameters of the block mixture: weights, means and block-diagonal covariances, in flat arrays for compiled loops.
 
-Partitions and covariances come in; what batched arithmetic on all blocks of one size needs goes out (paper, section 3).
+Partitions come in as a `Layout`, which says where each block lies; log-determinants, traces, whiteners and
+`BlockCovariance` objects go out. Components that share a covariance point to the same blocks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dtrtri
 
-from blockmix.structure.blocks import BlockCovariance, inverse_factors
+from blockmix.structure.block_models import FULL, BlockModel
+from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.objective import partition_price, partition_prices
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
 
-# Up to this many columns a covariance is worked on as one matrix with zeros between its blocks: there the calls for
-# each block size cost more than the arithmetic (Wine, 13 columns: 1.2 ms an iteration by size, 0.6 ms whole).
-_WHOLE = 32
-_FIRST = 0.125  # share of the columns by which rows are told from components that are not theirs
-
-
-@dataclass(frozen=True, eq=False)
-class Stack:
-    """Blocks of one size c: their components (b,) and columns (b, c).
-
-    Where `mask` (b, c, c) is given these are whole covariances, 1 inside their blocks and 0 between them.
-    """
-
-    owner: IntArray
-    columns: IntArray
-    mask: FloatArray | None = None
-
-    @cached_property
-    def spans(self) -> dict[int, slice]:
-        """Where the blocks of each component lie: they follow one another."""
-        first = np.flatnonzero(np.diff(self.owner, prepend=-1))
-        stop = [*first[1:].tolist(), len(self.owner)]
-        return {int(self.owner[a]): slice(a, b) for a, b in zip(first.tolist(), stop, strict=True)}
-
-    def by_component(self, values: FloatArray, n_components: int) -> FloatArray:
-        """Sum values (b, …) over the blocks of each component, shape (G, …)."""
-        if self.mask is not None:
-            return values
-        if len(self.spans) == 1:
-            total = np.zeros((n_components, *values.shape[1:]), dtype=values.dtype)
-            total[self.owner[0]] = values.sum(axis=0)
-            return total
-        member = (np.arange(n_components)[:, None] == self.owner).astype(values.dtype)
-        return np.asarray(member @ values)
+# Largest block that the compiled loops factor; LAPACK is faster from here on and calling it costs 10 µs a block.
+SMALL = 48
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The column groups of all components, arranged by block size for batched arithmetic.
+    """Where the blocks of all components lie in a flat array.
 
-    With `shared` the components have one covariance, and so one partition, between them.
+    Parameters
+    ----------
+    partitions : tuple of G Partition
+        The column groups of each component.
+    shared : bool
+        One covariance for all components, which then have one partition: their blocks lie in the same place.
+    shapes : tuple of tuples of BlockModel
+        For each distinct covariance the shape of each block; empty if all are full.
     """
 
     partitions: tuple[Partition, ...]
     shared: bool = False
+    shapes: tuple[tuple[BlockModel, ...], ...] = ()
+
+    @property
+    def distinct(self) -> tuple[Partition, ...]:
+        """The partition of each distinct covariance: one if it is shared, else G."""
+        return self.partitions[:1] if self.shared else self.partitions
+
+    @property
+    def n_sharing(self) -> int:
+        """Number of components that share a covariance."""
+        return len(self.partitions) // len(self.distinct)
 
     @cached_property
-    def whole(self) -> bool:
-        """Whether the covariances are worked on whole, with masks."""
-        return self.partitions[0].n_columns <= _WHOLE
+    def order(self) -> IntArray:
+        """Columns of each component, group by group, shape (G, p)."""
+        return np.stack([partition.order for partition in self.partitions])
 
     @cached_property
-    def stacks(self) -> tuple[Stack, ...]:
-        """All blocks, component by component; few columns are one stack of whole covariances."""
-        G, p = len(self.partitions), self.partitions[0].n_columns
-        if self.whole:
-            labels = np.stack([partition.labels for partition in self.partitions])
-            mask = (labels[:, :, None] == labels[:, None, :]).astype(float)
-            return (Stack(np.arange(G), np.tile(np.arange(p), (G, 1)), mask),)
-        single = [
-            Stack(np.full(len(columns), g), columns)
-            for g, partition in enumerate(self.partitions)
-            for columns in partition.stacks
+    def blocks(self) -> IntArray:
+        """For each block (lo, hi, at): its columns are ``order[g, lo:hi]``, its matrix starts at `at`; shape (B, 3)."""
+        sizes = np.concatenate([partition.sizes for partition in self.distinct])
+        hi = np.concatenate([np.cumsum(partition.sizes) for partition in self.distinct])
+        own = np.stack([hi - sizes, hi, np.cumsum(sizes**2) - sizes**2], axis=1)
+        return np.tile(own, (self.n_sharing, 1))
+
+    @cached_property
+    def first(self) -> IntArray:
+        """First block of each component, and the number of all blocks at the end, shape (G + 1,)."""
+        return np.concatenate([[0], np.cumsum([partition.n_groups for partition in self.partitions])])
+
+    @cached_property
+    def size(self) -> int:
+        """Length of the flat array, Σ c² over the distinct blocks."""
+        return int(sum((partition.sizes**2).sum() for partition in self.distinct))
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """The covariance that each entry of the flat array belongs to, shape (size,)."""
+        lengths = [int((partition.sizes**2).sum()) for partition in self.distinct]
+        return np.repeat(np.arange(len(lengths)), lengths)
+
+    @cached_property
+    def entry(self) -> IntArray:
+        """Covariance · p + column of each entry of the flat array, shape (size,)."""
+        columns = [
+            np.concatenate([np.tile(group, len(group)) for group in partition.groups]) for partition in self.distinct
         ]
-        if not self.shared:
-            return tuple(single)
-        sizes = sorted({stack.columns.shape[1] for stack in single})
-        by_size = [[stack for stack in single if stack.columns.shape[1] == size] for size in sizes]
-        return tuple(
-            Stack(np.concatenate([s.owner for s in same]), np.concatenate([s.columns for s in same]))
-            for same in by_size
-        )
+        return np.asarray(self.owner * self.partitions[0].n_columns + np.concatenate(columns))
+
+    @cached_property
+    def diagonal(self) -> IntArray:
+        """Where the diagonals lie in the flat array, distinct covariances in turn, shape (p · distinct,)."""
+        lo, hi, at = self.blocks[: self.first[len(self.distinct)]].T
+        sizes = hi - lo
+        inside = np.concatenate([np.arange(c) * (c + 1) for c in sizes.tolist()])
+        return np.asarray(np.repeat(at, sizes) + inside)
+
+    def in_order(self, values: FloatArray) -> FloatArray:
+        """Values of the columns (distinct, p) in the order of `diagonal`."""
+        order = self.order[: len(self.distinct)]
+        return np.take_along_axis(values, order, axis=1).ravel()
+
+    def pooled(self, values: FloatArray) -> FloatArray:
+        """Sum values (G, …) over the components that share a covariance, shape (distinct, …)."""
+        return values.sum(axis=0, keepdims=True) if self.shared else values
+
+    def per_component(self, values: FloatArray) -> FloatArray:
+        """Sum values of all diagonal entries within each component, shape (G,)."""
+        totals = values.reshape(len(self.distinct), -1).sum(axis=1)
+        return np.repeat(totals, self.n_sharing)
+
+    @cached_property
+    def large(self) -> list[list[int]]:
+        """Distinct blocks that LAPACK factors."""
+        distinct = self.blocks[: self.first[len(self.distinct)]]
+        found: list[list[int]] = distinct[distinct[:, 1] - distinct[:, 0] > SMALL].tolist()
+        return found
+
+    @cached_property
+    def shaped(self) -> list[tuple[int, BlockModel]]:
+        """Distinct blocks that are not full, and their shapes."""
+        every = (model for shapes in self.shapes for model in shapes)
+        return [(b, model) for b, model in enumerate(every) if model.name != FULL.name]
 
     @cached_property
     def n_parameters(self) -> int:
-        """Free entries of the distinct covariances."""
-        return sum(partition.n_parameters for partition in (self.partitions[:1] if self.shared else self.partitions))
+        """Free parameters of the distinct covariances."""
+        full = sum(partition.n_parameters for partition in self.distinct)
+        sizes = {b: int(self.blocks[b, 1] - self.blocks[b, 0]) for b, _ in self.shaped}
+        return full + sum(model.n_parameters(sizes[b]) - sizes[b] * (sizes[b] + 1) // 2 for b, model in self.shaped)
 
+    @property
+    def partition_price(self) -> float:
+        """Price of choosing these groups, and structures within them; see `structure.objective.partition_price`."""
+        p, sizes = self.partitions[0].n_columns, self.blocks[:, 1] - self.blocks[:, 0]
+        structures = sum(model.choice_price(int(sizes[b])) for b, model in self.shaped)
+        # One group of a few factors is a choice; one full group is not.
+        structures += float(partition_prices(p)[p]) * sum(sizes[b] == p for b, _ in self.shaped)
+        return structures + sum(partition_price(partition) for partition in self.distinct)
 
-@dataclass(frozen=True, eq=False)
-class Look:
-    """Blocks of one component and of one size: their columns (b, c) and whiteners (b, c, c)."""
-
-    component: int
-    columns: IntArray
-    whiteners: FloatArray
+    def rows_needed(self, g: int) -> int:
+        """Rows from which no block of component g is singular."""
+        sizes = self.partitions[g].sizes.tolist()
+        models = self.shapes[0 if self.shared else g] if self.shapes else (FULL,) * len(sizes)
+        return max(model.rows_needed(c) for model, c in zip(models, sizes, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Weights (G,), means (G, p) and the Cholesky factors of all blocks, stacked like ``layout.stacks``."""
+    """Weights (G,), means (G, p) and the Cholesky factors of all blocks, flat; in double precision.
+
+    `states` holds, for each distinct block, what the next fit of its shape starts from.
+    """
 
     weights: FloatArray
     means: FloatArray
     layout: Layout
-    factors: tuple[FloatArray, ...]
+    factors: FloatArray
+    states: Mapping[int, FloatArray] = field(default_factory=dict)
 
     @cached_property
-    def whiteners(self) -> tuple[FloatArray, ...]:
-        """Inverse factors L⁻¹: a centered block times them is white."""
-        return tuple(inverse_factors(factor) for factor in self.factors)
+    def whiteners(self) -> FloatArray:
+        """Inverse factors L⁻¹, flat: they make a centered block white."""
+        from blockmix.em.block.kernels import invert
 
-    @cached_property
-    def looks(self) -> tuple[list[Look], list[Look]]:
-        """Blocks of components with covariances of their own: those that tell other rows soonest, and all others.
-
-        The first are, of each component, those in which a row of the mixture is farthest from it in the mean, as far as
-        variances tell, per column.
-        """
-        first: list[Look] = []
-        rest: list[Look] = []
-        for g, mean in enumerate(self.means):
-            pairs = zip(self.layout.stacks, self.whiteners, strict=True)
-            own = [(stack.columns, W) for stack, W in pairs if stack.owner[0] == g]
-            spread = self.weights @ (self._variances + (self.means - mean) ** 2)
-            far = np.concatenate([np.einsum("bij,bij,bj->b", W, W, spread[at]) / at.shape[1] for at, W in own])
-            order, sizes = (
-                np.argsort(-far, kind="stable"),
-                np.concatenate([np.full(len(at), at.shape[1]) for at, _ in own]),
-            )
-            soon = np.empty(len(far), dtype=bool)
-            soon[order] = np.cumsum(sizes[order]) - sizes[order] < _FIRST * len(mean)
-            for (at, W), these in zip(own, np.split(soon, np.cumsum([len(at) for at, _ in own])[:-1]), strict=True):
-                first += [Look(g, at[these], W[these])] if these.any() else []
-                rest += [Look(g, at[~these], W[~these])] if not these.all() else []
-        return first, rest
-
-    @cached_property
-    def _variances(self) -> FloatArray:
-        """Variances of the columns in each component, shape (G, p)."""
-        variances = np.empty_like(self.means)
-        for stack, L in zip(self.layout.stacks, self.factors, strict=True):
-            variances[stack.owner[:, None], stack.columns] = np.einsum("bij,bij->bi", L, L)
-        return variances
+        layout, whiteners = self.layout, np.zeros_like(self.factors)
+        invert(layout.blocks, self.factors, whiteners, SMALL)
+        for lo, hi, at in layout.large:
+            c = hi - lo
+            L = self.factors[at : at + c * c].reshape(c, c)
+            whiteners[at : at + c * c] = dtrtri(L, lower=1)[0].ravel()
+        return whiteners
 
     @cached_property
     def logdets(self) -> FloatArray:
         """log|Σ_g|, shape (G,)."""
-        return self._per_component([2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1) for L in self.factors])
+        return self.layout.per_component(2 * np.log(self.factors[self.layout.diagonal]))
 
     @cached_property
-    def precision_traces(self) -> FloatArray:
-        """Tr Σ_g⁻¹, shape (G,)."""
-        return self._per_component([np.einsum("bij,bij->b", W, W) for W in self.whiteners])
-
-    def _per_component(self, by_block: list[FloatArray]) -> FloatArray:
-        G = len(self.weights)
-        pairs = zip(self.layout.stacks, by_block, strict=True)
-        return np.asarray(np.sum([stack.by_component(values, G) for stack, values in pairs], axis=0, dtype=float))
+    def precisions(self) -> FloatArray:
+        """Diagonals of Σ_g⁻¹, shape (G, p)."""
+        layout = self.layout
+        shape = len(layout.distinct), self.means.shape[1]
+        diagonals = np.bincount(layout.entry, self.whiteners**2, minlength=shape[0] * shape[1]).reshape(shape)
+        return np.repeat(diagonals, layout.n_sharing, axis=0)
 
     @cached_property
     def covariances(self) -> tuple[BlockCovariance, ...]:
         """The covariance of each component; one object for components that share it."""
+        layout = self.layout
         made = []
-        for g, partition in enumerate(self.layout.partitions[:1] if self.layout.shared else self.layout.partitions):
-            if self.layout.whole:
-                whole = self.factors[0][g]
-                own = [whole[columns[:, :, None], columns[:, None, :]] for columns in partition.stacks]
-            else:
-                pairs = zip(self.layout.stacks, self.factors, strict=True)
-                own = [factor[stack.owner == g] for stack, factor in pairs]
-            made.append(BlockCovariance(partition, tuple(factor for factor in own if len(factor))))
-        return tuple(made) * (len(self.weights) if self.layout.shared else 1)
+        for g, partition in enumerate(layout.distinct):
+            own = layout.blocks[layout.first[g] : layout.first[g + 1]].tolist()
+            by_size: dict[int, list[FloatArray]] = {}
+            for lo, hi, at in own:
+                c = hi - lo
+                by_size.setdefault(c, []).append(self.factors[at : at + c * c].reshape(c, c))
+            made.append(BlockCovariance(partition, tuple(np.stack(by_size[c]) for c in sorted(by_size))))
+        return tuple(made) * layout.n_sharing
 
-    def astype(self, dtype: np.dtype[Any]) -> Parameters:
-        """The same mixture in another precision."""
-        weights, means = (array.astype(dtype, copy=False) for array in (self.weights, self.means))
-        return Parameters(weights, means, self.layout, tuple(L.astype(dtype, copy=False) for L in self.factors))
+    def moved(self, weights: FloatArray, means: FloatArray) -> Parameters:
+        """The same covariances with other weights and means."""
+        return replace(self, weights=weights, means=means)
 
     def in_units(self, location: FloatArray, scale: FloatArray) -> Parameters:
         """The same mixture for columns x·scale + location."""
-        factors = tuple(
-            L * scale[stack.columns][:, :, None] for stack, L in zip(self.layout.stacks, self.factors, strict=True)
-        )
-        return replace(self, means=self.means * scale + location, factors=factors)
+        layout = self.layout
+        flat = [
+            np.repeat(scale[partition.order], np.repeat(partition.sizes, partition.sizes))
+            for partition in layout.distinct
+        ]
+        states = {
+            b: model.scaled(self.states[b], scale[self._columns(b)]) for b, model in layout.shaped if b in self.states
+        }
+        factors = self.factors * np.concatenate(flat)
+        return replace(self, means=self.means * scale + location, factors=factors, states=states)
+
+    def _columns(self, b: int) -> IntArray:
+        """Columns of a distinct block."""
+        g = int(np.searchsorted(self.layout.first, b, side="right")) - 1
+        lo, hi, _ = self.layout.blocks[b]
+        return self.layout.order[g, lo:hi]
 
 
-def assemble(weights: FloatArray, means: FloatArray, covariances: tuple[BlockCovariance, ...]) -> Parameters:
+def assemble(weights: FloatArray, means: FloatArray, covariances: Sequence[BlockCovariance]) -> Parameters:
     """Build parameters from the covariance of each component; one object in all places is a shared covariance."""
     shared = len(covariances) > 1 and all(c is covariances[0] for c in covariances)
     layout = Layout(tuple(c.partition for c in covariances), shared)
-    if layout.whole:
-        return Parameters(weights, means, layout, (np.stack([c.factor() for c in covariances]),))
-    held = [
-        {
-            int(columns[0]): L
-            for stack, factor in zip(c.partition.stacks, c.factors, strict=True)
-            for columns, L in zip(stack, factor, strict=True)
-        }
-        for c in covariances
-    ]
-    factors = tuple(
-        np.stack([held[g][int(columns[0])] for g, columns in zip(stack.owner, stack.columns, strict=True)])
-        for stack in layout.stacks
-    )
-    return Parameters(weights, means, layout, factors)
+    flat = [L.ravel() for c in (covariances[:1] if shared else covariances) for L in _by_group(c)]
+    return Parameters(weights.astype(float), means.astype(float), layout, np.concatenate(flat, dtype=float))
+
+
+def _by_group(covariance: BlockCovariance) -> list[FloatArray]:
+    """Cholesky factor of each group, in the order of the groups."""
+    partition = covariance.partition
+    found: dict[int, FloatArray] = {}
+    for stack, factor in zip(partition.stacks, covariance.factors, strict=True):
+        found |= {int(partition.labels[columns[0]]): L for columns, L in zip(stack, factor, strict=True)}
+    return [found[k] for k in range(partition.n_groups)]
 
 
 @dataclass(frozen=True)
@@ -229,6 +256,4 @@ class Prior:
         pull = self.shrinkage + self.ridge
         if pull == 0:
             return 0.0
-        return -0.5 * float(
-            self.shrinkage * parameters.logdets.sum(dtype=float) + pull * parameters.precision_traces.sum(dtype=float)
-        )
+        return -0.5 * float(self.shrinkage * parameters.logdets.sum() + pull * parameters.precisions.sum())

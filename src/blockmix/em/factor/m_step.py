@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from blockmix.em.factor.sweep import DEAD, FactorModel, FactorParameters, FactorStatistics
+from blockmix.em.factor.parameters import EMPTY, FactorModel, FactorParameters
+from blockmix.em.factor.sweep import FactorStatistics
 from blockmix.structure.types import FloatArray, IntArray
 
 _SCORING_STEPS = 4
@@ -44,7 +45,7 @@ class Scatter:
     @classmethod
     def of(cls, statistics: FactorStatistics, old: FactorParameters) -> Scatter:
         """Center the statistics of a sweep that was made with the parameters `old`."""
-        alive = statistics.weight > DEAD * statistics.weight.sum()
+        alive = statistics.weight > EMPTY * statistics.weight.sum()
         n = np.where(alive, statistics.weight, 1)[:, None]
         means = np.where(alive[:, None], statistics.first / n, old.means)
         variances = np.maximum(statistics.second / n - means**2, 0)
@@ -88,7 +89,7 @@ def profiled(
         seen, old = aligned(seen, old)
     weights = statistics.weight / statistics.weight.sum()
     factors = factor_variances(seen, old, model)
-    return seen, replace(old, weights=weights, means=seen.means, factors=factors)
+    return seen, replace(old, weights=weights, means=seen.means, factor_variances=factors)
 
 
 def group_cost(a: FloatArray, b: FloatArray, t: FloatArray) -> FloatArray:
@@ -98,7 +99,7 @@ def group_cost(a: FloatArray, b: FloatArray, t: FloatArray) -> FloatArray:
 
 def aligned(seen: Scatter, old: FactorParameters) -> tuple[Scatter, FactorParameters]:
     """Number the groups of each component so that they suit the shared T best."""
-    costs = group_cost(old.precisions[:, :, None], seen.spread[:, :, None], old.factors[:, None, :])
+    costs = group_cost(old.precisions[:, :, None], seen.spread[:, :, None], old.factor_variances[:, None, :])
     number = np.stack([linear_sum_assignment(cost)[1] for cost in costs])
     if (number == np.arange(number.shape[1])).all():
         return seen, old
@@ -117,19 +118,19 @@ def factor_variances(seen: Scatter, old: FactorParameters, model: FactorModel) -
     n a² / (1 + t a)². Where a step does not lower the sum, EM's step takes its place.
     """
     if model.unit_factors:
-        return old.factors
+        return old.factor_variances
     a, b, n = old.precisions, seen.spread, seen.rows[:, None]
     own = (b - a) / np.maximum(a, _TINY) ** 2
     if not model.shared_factors:
-        return np.where(n > 0, np.maximum(own, 0), old.factors)
-    t = old.factors[0]
+        return np.where(n > 0, np.maximum(own, 0), old.factor_variances)
+    t = old.factor_variances[0]
     for _ in range(_SCORING_STEPS):
         weight = n * (a / (1 + t * a)) ** 2
         scored = np.maximum((weight * own).sum(axis=0) / np.maximum(weight.sum(axis=0), _TINY), 0)
         lower = (n * (group_cost(a, b, scored) - group_cost(a, b, t))).sum(axis=0) <= 0
         c = t / (1 + t * a)
         t = np.where(lower, scored, (n * (c + c**2 * b)).sum(axis=0) / n.sum())
-    return np.broadcast_to(t, old.factors.shape)
+    return np.broadcast_to(t, old.factor_variances.shape)
 
 
 def closest(r: FloatArray, n: FloatArray, old: FactorParameters, model: FactorModel) -> IntArray:
@@ -224,7 +225,7 @@ def column_costs(seen: Scatter, old: FactorParameters, model: FactorModel) -> tu
     Given the columns of group k without j, x_j has mean square V about its prediction, and variance d_j + c in the
     model: it costs log(d + c) + V / (d + c), and the best free noise is d = V − c.
     """
-    S, t = seen.variances[:, None, :], old.factors[:, :, None]
+    S, t = seen.variances[:, None, :], old.factor_variances[:, :, None]
     a, b = old.precisions[:, :, None], seen.spread[:, :, None]
     c, V = _predictions(S, a, b, seen.cross, t)
     c = np.broadcast_to(c, V.shape).copy()
@@ -237,7 +238,7 @@ def column_costs(seen: Scatter, old: FactorParameters, model: FactorModel) -> tu
 def home_predictions(seen: Scatter, old: FactorParameters) -> tuple[FloatArray, FloatArray]:
     """The c and V of each column for the group that it is in, without it, shapes (G, p)."""
     S, e = seen.variances, 1 / old.noise
-    a, b, t = (np.take_along_axis(x, old.labels, axis=1) for x in (old.precisions, seen.spread, old.factors))
+    a, b, t = (np.take_along_axis(x, old.labels, axis=1) for x in (old.precisions, seen.spread, old.factor_variances))
     A = np.take_along_axis(seen.cross, old.labels[:, None, :], axis=1)[:, 0]
     return _predictions(S, np.maximum(a - e, 0), np.maximum(b - 2 * e * A + e**2 * S, 0), A - e * S, t)
 

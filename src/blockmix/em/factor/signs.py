@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from blockmix.em.block.e_step import posterior
-from blockmix.em.factor.regroup import correlations, tree_columns
-from blockmix.em.factor.sweep import FactorModel, FactorParameters, log_joint_rows
+from blockmix.em.factor.first import correlations, tree_columns
+from blockmix.em.factor.parameters import FactorModel, FactorParameters
+from blockmix.em.factor.sweep import responsibilities
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.rows import Rows
 from blockmix.structure.types import FloatArray, IntArray
@@ -28,8 +28,8 @@ class NegativeGroup(NamedTuple):
     pair: tuple[int, int]
     correlation: float
 
-    def told(self, names: list[str], labels: IntArray) -> str:
-        """Say it in words, with the names of the columns and the groups (G, p) that the fit has put them in."""
+    def describe(self, names: list[str], labels: IntArray) -> str:
+        """A sentence with the names of the columns and the groups (G, p) that the fit has put them in."""
         listed = ", ".join(names[j] for j in self.columns[:8]) + (", …" if len(self.columns) > 8 else "")
         first, second = (f"{names[j]} (fitted in group {labels[self.component, j]})" for j in self.pair)
         return (
@@ -44,7 +44,7 @@ def negative_groups(rows: Rows, parameters: FactorParameters, model: FactorModel
     The fit itself avoids groups with negative correlations by parting their columns, so these are the groups that signs
     do not matter to. A correlation counts below −tanh(u / √(n − 3)), with u the normal quantile for all pairs.
     """
-    z = posterior(log_joint_rows(rows, parameters).T)[0].T
+    z = responsibilities(rows, parameters)
     columns = tree_columns(rows.n_columns)
     found: list[NegativeGroup] = []
     for g, R in enumerate(correlations(rows, z, parameters.means, columns, model)):

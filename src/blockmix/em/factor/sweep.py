@@ -1,119 +1,20 @@
-"""The factor mixture Σ_g = B_g T_g B_gᵀ + D_g: which parts are shared, its parameters, and one sweep over the rows.
+"""One sweep of the factor mixture over the rows (Tu & Subedi's family, the paper's UCUU; docs/factor.md).
 
-Rows and parameters come in; statistics that add up go out (Tu & Subedi's family, the paper's UCUU; docs/factor.md).
-B_g is a partition of the columns, T_g ≥ 0 and D_g > 0 are diagonal, so everything comes from q sums per row,
-s_k = Σ_{j in k} (x_j − μ_j) / d_j, at O(N p q) per component: no p × p matrix is made.
+Rows and parameters come in; statistics that add up go out. Everything comes from q sums per row,
+s_k = Σ_{j in k} (x_j − μ_j) / d_j, at O(N p q) per component.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from scipy.special import logsumexp
 
-from blockmix.em.block.e_step import posterior
+from blockmix.em.factor.parameters import FactorParameters
 from blockmix.rows import Chunk, Rows
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
-
-DEAD = 1e-10  # a component with a smaller share of the rows keeps its mean and its shape
-
-
-@dataclass(frozen=True, eq=False)
-class FactorModel:
-    """Which of B, T and D the components share.
-
-    Parameters
-    ----------
-    n_groups : int
-        Number q of column groups.
-    shared_groups, shared_factors, shared_noise : bool
-        One B, T or D for all components.
-    unit_factors : bool
-        T = I, not estimated.
-    isotropic : bool
-        D_g = δ_g I.
-    floor : array of shape (p,)
-        Least noise variance of each column.
-    """
-
-    n_groups: int
-    shared_groups: bool
-    shared_factors: bool
-    unit_factors: bool
-    shared_noise: bool
-    isotropic: bool
-    floor: FloatArray
-
-    @classmethod
-    def named(cls, letters: str, n_components: int, n_groups: int, floor: FloatArray) -> FactorModel:
-        """Model from its four letters: is B, T, D shared (C) or not (U), is D isotropic; I in second place is T = I.
-
-        A single component has nobody to share with.
-        """
-        B, T, D, shape = (letter == "C" for letter in letters)
-        several = n_components > 1
-        return cls(n_groups, several and B, several and T, letters[1] == "I", several and D, shape, floor)
-
-    @property
-    def free_noise(self) -> bool:
-        """Whether each column of each component has a noise variance of its own."""
-        return not (self.shared_noise or self.isotropic)
-
-    def n_parameters(self, n_components: int, p: int) -> int:
-        """Free entries of T and D."""
-        T = 0 if self.unit_factors else self.n_groups * (1 if self.shared_factors else n_components)
-        D = (1 if self.isotropic else p) * (1 if self.shared_noise else n_components)
-        return T + D
-
-
-@dataclass(frozen=True, eq=False)
-class FactorParameters:
-    """Weights (G,), means (G, p), groups of the columns (G, p), variances of factors (G, q) and of noise (G, p)."""
-
-    weights: FloatArray
-    means: FloatArray
-    labels: IntArray
-    factors: FloatArray
-    noise: FloatArray
-
-    @cached_property
-    def projection(self) -> FloatArray:
-        """Rows 1/d_j on the columns of a group, zero elsewhere: s = projection (x − μ), shape (G, q, p)."""
-        G, p = self.means.shape
-        rows = np.zeros((G, self.factors.shape[1], p))
-        rows[np.arange(G)[:, None], self.labels, np.arange(p)] = 1 / self.noise
-        return rows
-
-    @cached_property
-    def precisions(self) -> FloatArray:
-        """a_k = Σ_{j in k} 1/d_j, shape (G, q)."""
-        return np.asarray(self.projection.sum(axis=2))
-
-    @cached_property
-    def gains(self) -> FloatArray:
-        """c_k = t_k / (1 + t_k a_k): the expected factor of a row is c_k s_k, and its variance c_k; shape (G, q)."""
-        return np.asarray(self.factors / (1 + self.factors * self.precisions))
-
-    @cached_property
-    def logdets(self) -> FloatArray:
-        """log|Σ_g| = Σ_j log d_j + Σ_k log(1 + t_k a_k), shape (G,)."""
-        return np.asarray(np.log(self.noise).sum(axis=1) + np.log1p(self.factors * self.precisions).sum(axis=1))
-
-    @property
-    def covariances(self) -> FloatArray:
-        """Σ_g as matrices, shape (G, p, p)."""
-        together = self.labels[:, :, None] == self.labels[:, None, :]
-        t = np.take_along_axis(self.factors, self.labels, axis=1)
-        return np.asarray(together * t[:, :, None] + np.eye(self.means.shape[1]) * self.noise[:, :, None])
-
-    def canonical(self) -> FactorParameters:
-        """The same mixture with the groups of each component numbered by first appearance."""
-        labels = np.stack([Partition(row).labels for row in self.labels])
-        factors = np.empty_like(self.factors)
-        np.put_along_axis(factors, labels, np.take_along_axis(self.factors, self.labels, axis=1), axis=1)
-        return replace(self, labels=labels, factors=factors)
+from blockmix.structure.types import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,34 +38,41 @@ class FactorStatistics:
 
 
 def sums(values: FloatArray, parameters: FactorParameters) -> FloatArray:
-    """s_k = Σ_{j in k} (x_j − μ_j) / d_j of columns x (p, m), shape (G, q, m)."""
+    """s_k = Σ_{j in k} (x_j − μ_j) / d_j of standardized rows (m, p), shape (G, q, m)."""
     G, q, p = parameters.projection.shape
     center = np.einsum("gkj,gj->gk", parameters.projection, parameters.means)
-    return np.asarray((parameters.projection.reshape(G * q, p) @ values).reshape(G, q, -1) - center[:, :, None])
+    return np.asarray((parameters.projection.reshape(G * q, p) @ values.T).reshape(G, q, -1) - center[:, :, None])
 
 
-def log_joint(values: FloatArray, squares: FloatArray, s: FloatArray, parameters: FactorParameters) -> FloatArray:
-    """Logarithm of π_g f_g(x), shape (G, m), of columns x (p, m), their squares and their sums s (G, q, m).
+def log_joint(values: FloatArray, s: FloatArray, rounding: FloatArray, parameters: FactorParameters) -> FloatArray:
+    """Log π_g f_g of standardized rows (m, p) with sums s (G, q, m) and rounding variances Δ (m, p), shape (m, G).
 
-    (x − μ)ᵀ Σ⁻¹ (x − μ) = Σ_j (x_j − μ_j)² / d_j − Σ_k c_k s_k².
+    (x − μ)ᵀ Σ⁻¹ (x − μ) = Σ_j (x_j − μ_j)² / d_j − Σ_k c_k s_k², and rounding adds Σ_j Δ_j (Σ⁻¹)_jj.
     """
     scaled = parameters.means / parameters.noise
-    distances = (1 / parameters.noise) @ squares - 2 * (scaled @ values)
-    distances += (scaled * parameters.means).sum(axis=1)[:, None]
-    distances -= np.einsum("gk,gkm->gm", parameters.gains, s**2)
+    distances = (values**2) @ (1 / parameters.noise).T - 2 * (values @ scaled.T)
+    distances += (scaled * parameters.means).sum(axis=1)
+    distances -= np.einsum("gk,gkm->mg", parameters.gains, s**2)
+    distances += rounding @ parameters.inverse_diagonals.T
     with np.errstate(divide="ignore"):
-        level = np.log(parameters.weights) - 0.5 * (parameters.logdets + len(values) * np.log(2 * np.pi))
-    return np.asarray(level[:, None] - 0.5 * distances)
+        level = np.log(parameters.weights) - 0.5 * (parameters.logdets + values.shape[1] * np.log(2 * np.pi))
+    return np.asarray(level - 0.5 * distances)
 
 
-def log_joint_rows(rows: Rows, parameters: FactorParameters) -> FloatArray:
-    """Logarithm of π_g f_g of every row, shape (N, G)."""
+def chunk_log_joint(chunk: Chunk, parameters: FactorParameters) -> FloatArray:
+    """Log π_g f_g of the rows of a chunk, shape (m, G)."""
+    values = chunk.values
+    return log_joint(values, sums(values, parameters), chunk.rounding_variances, parameters)
 
-    def of(chunk: Chunk) -> FloatArray:
-        values = chunk.values.astype(np.float64, copy=False)
-        return log_joint(values, values**2, sums(values, parameters), parameters).T
 
-    return np.concatenate(list(rows.map(of)))
+def responsibilities(rows: Rows, parameters: FactorParameters) -> FloatArray:
+    """Responsibilities of every row, shape (N, G)."""
+    return np.concatenate(list(rows.map(partial(_posterior, parameters=parameters))))
+
+
+def _posterior(chunk: Chunk, parameters: FactorParameters) -> FloatArray:
+    joint = chunk_log_joint(chunk, parameters)
+    return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
 
 def sweep(rows: Rows, parameters: FactorParameters, z: FloatArray | None = None) -> FactorStatistics:
@@ -172,25 +80,30 @@ def sweep(rows: Rows, parameters: FactorParameters, z: FloatArray | None = None)
 
     Given responsibilities z, shape (N, G), are taken as they are; the log-likelihood is then meaningless.
     """
-
-    def of(chunk: Chunk) -> FactorStatistics:
-        return _chunk_statistics(chunk, parameters, None if z is None else z[chunk.place].T)
-
-    return rows.map_sum(of)
+    return rows.map_sum(partial(_chunk_statistics, parameters=parameters, given=z))
 
 
-def _chunk_statistics(chunk: Chunk, parameters: FactorParameters, z: FloatArray | None) -> FactorStatistics:
-    # A chunk is small, so its arithmetic is in double precision whatever the type of the data: Σ(x − μ)²/d is taken
-    # from Σx²/d, which would lose the digits of float32 where a component is tight.
-    values, weights = chunk.values.astype(np.float64, copy=False), chunk.weights.astype(np.float64, copy=False)
-    squares, s = values**2, sums(values, parameters)
+def _chunk_statistics(chunk: Chunk, parameters: FactorParameters, given: FloatArray | None) -> FactorStatistics:
+    # Chunks are standardized in double precision whatever their type: Σ(x − μ)²/d is taken from Σx²/d, which would lose
+    # the digits of float32 where a component is tight.
+    values = chunk.values
+    s = sums(values, parameters)
     log_likelihood = np.nan
-    if z is None:
-        z, density = posterior(log_joint(values, squares, s, parameters))
-        log_likelihood = float(weights @ density)
-    z = z * weights
+    if given is None:
+        joint = log_joint(values, s, chunk.rounding_variances, parameters)
+        density = logsumexp(joint, axis=1)
+        log_likelihood = float(chunk.weights @ density)
+        z = np.exp(joint - density[:, None])
+    else:
+        z = given[chunk.place]
+    z = (z * chunk.weights[:, None]).T
     G, q, m = s.shape
     # One product for Σzsx and Σzx: it reads the values once.
-    products = np.concatenate([(s * z[:, None, :]).reshape(G * q, m), z]) @ values.T
+    products = np.concatenate([(s * z[:, None, :]).reshape(G * q, m), z]) @ values
     cross = products[: G * q].reshape(G, q, -1)
-    return FactorStatistics(log_likelihood, z.sum(axis=1), products[G * q :], z @ squares.T, cross)
+    # Rounding is noise of each column by itself: it adds to x_j², and to s_k x_j for the group k of the column.
+    blur = z @ chunk.rounding_variances
+    at = parameters.labels[:, None, :]
+    own = np.take_along_axis(cross, at, axis=1) + (blur / parameters.noise)[:, None, :]
+    np.put_along_axis(cross, at, own, axis=1)
+    return FactorStatistics(log_likelihood, z.sum(axis=1), products[G * q :], z @ values**2 + blur, cross)

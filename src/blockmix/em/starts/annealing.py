@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import eigh, lu_factor, lu_solve
+from scipy.special import logsumexp, softmax
 
-from blockmix.em.block.e_step import posterior
 from blockmix.grouping.hierarchical import HierarchicalGrouping, cut
 from blockmix.structure.blocks import cholesky, inverse_factors
 from blockmix.structure.partition import Partition
@@ -143,12 +143,12 @@ class Tempered:
         """
         first = 1 / max(1.0, float(self.spectrum[0][0])) if first is None else first
         for b in np.geomspace(first, 1, steps):
-            z = posterior(b * self.log_joint(z))[0].T
+            z = softmax(b * self.log_joint(z), axis=0).T
         for _ in range(plain):
-            old, z = z, posterior(self.log_joint(z))[0].T
+            old, z = z, softmax(self.log_joint(z), axis=0).T
             if np.abs(z - old).max() < _STILL:
                 break
-        density = posterior(self.log_joint(z))[1]
+        density = logsumexp(self.log_joint(z), axis=0)
         return Annealed(z, self.total * float(self.mass @ density))
 
     def log_joint(self, z: FloatArray) -> FloatArray:

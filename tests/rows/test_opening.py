@@ -1,8 +1,7 @@
-"""Sources: wherever the rows lie, the fit is the same; what cannot be read is named."""
+"""Sources: wherever the rows are stored, fits, predictions and samples are the same."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,15 @@ from scipy import sparse
 from sources import (
     NAMES,
     SOURCES,
-    as_folder,
     as_npy,
-    as_parquet,
     assert_same_fit,
     every_source,
     pieces_of,
     table,
 )
-from strategies import Matrix
 
 from blockmix import FactorBiclustering, GaussianBiclustering
-from blockmix.rows import ArrayRows, Parquet, Rows, in_memory, opened
-from blockmix.rows.chunks import Spread, total
+from blockmix.rows import in_memory, opened
 
 
 @pytest.fixture(autouse=True)
@@ -81,18 +76,6 @@ def test_labels_are_written_to_a_file(kind: str, tmp_path: Path) -> None:
     assert np.array_equal(np.load(file), expected)
     assert np.load(file).dtype == np.int8
     assert model.fit(given).row_labels_.dtype == (np.intp if kind == "array" else np.int32)
-
-
-def test_labels_that_cannot_be_found_leave_the_file_as_it_was(tmp_path: Path) -> None:
-    X = table()
-    model = GaussianBiclustering(2, 2, random_state=0).fit(X)
-    file = tmp_path / "labels.npy"
-    model.predict(X, out=file)
-    before = file.read_bytes()
-    with pytest.raises(ValueError, match=r"^chunk 1 of X cannot be read \(OSError: the disk is gone\)$"):
-        model.predict(lambda: raising(X), out=file)
-    assert file.read_bytes() == before
-    assert [found.name for found in tmp_path.iterdir()] == ["labels.npy"]
 
 
 @every_source
@@ -208,188 +191,3 @@ def test_names_of_columns_are_kept_and_compared(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^X has 5 columns, but GaussianBiclustering was fitted to 6: "):
         model.predict(pieces_of(X[:, 1:]))
     assert not hasattr(model.fit(as_npy(X, tmp_path)), "feature_names_in_")
-
-
-# What cannot be read.
-
-
-def with_value(value: float) -> Matrix:
-    X = table()
-    X[222, 3] = value
-    return X
-
-
-def raising(X: Matrix) -> Iterator[Matrix]:
-    yield X[:100]
-    raise OSError("the disk is gone")
-
-
-def truncated(path: Path) -> Path:
-    path.write_bytes(path.read_bytes()[:-1000])
-    return path
-
-
-def overwritten(path: Path) -> Path:
-    """Damaged where the rows lie, not where the file says what it holds."""
-    damaged = bytearray(path.read_bytes())
-    damaged[4:900] = bytes(896)
-    path.write_bytes(damaged)
-    return path
-
-
-def other_columns(folder: Path) -> Path:
-    as_parquet(table(), folder / "a.parquet")
-    pd.DataFrame(table(), columns=list("uvwxyz")).to_parquet(folder / "b.parquet")
-    return folder
-
-
-def changing() -> Callable[[], Iterator[Matrix]]:
-    lengths = iter([700, 700, 600, 600])
-    return lambda: iter([table()[: next(lengths)]])
-
-
-REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "nan in a file": (
-        lambda folder: as_npy(with_value(np.nan), folder),
-        r"X\.npy, rows 192 to 255: row 222 has nan in column 3: fill it or leave the row out$",
-    ),
-    "infinity in a mapping": (
-        lambda folder: np.load(as_npy(with_value(np.inf), folder), mmap_mode="r"),
-        r"X\.npy, rows 192 to 255: row 222 has inf in column 3: fill it",
-    ),
-    "nan in a chunk": (
-        lambda folder: pieces_of(with_value(np.nan)),
-        r"^chunk 2 of X cannot be read \(ValueError: its row 22 has nan in column 3: fill it or leave the row out\)$",
-    ),
-    "other columns": (
-        lambda folder: lambda: iter([table()[:100], table()[100:, 1:]]),
-        r"^chunk 1 of X has shape \(600, 5\) instead of \(rows, 6\)",
-    ),
-    "a chunk that raises": (
-        lambda folder: lambda: raising(table()),
-        r"^chunk 1 of X cannot be read \(OSError: the disk is gone\)$",
-    ),
-    "text": (
-        lambda folder: lambda: iter([table(), np.full((3, 6), "a")]),
-        r"^chunk 1 of X cannot be read \(ValueError",
-    ),
-    "no chunks": (lambda folder: lambda: iter([]), "^X returned no chunks: give a function"),
-    "a vector": (lambda folder: lambda: iter([np.ones(3)]), r"^chunk 0 of X has shape \(3,\) and type float64: give"),
-    "one row": (lambda folder: lambda: iter([table()[:1]]), "^X has 1 row: at least 2 are needed$"),
-    "fewer rows than components": (
-        lambda folder: lambda: iter([table()[:2]]),
-        "^n_components=3 exceeds the n_samples=2 rows of X$",
-    ),
-    "other rows at the second look": (
-        lambda folder: changing(),
-        "^X had 700 rows at first and now has 600: leave it as it is during a fit$",
-    ),
-    "truncated file": (lambda folder: truncated(as_npy(table(), folder)), r"X\.npy cannot be read as a \.npy file"),
-    "a vector in a file": (lambda folder: as_npy(np.ones(5), folder), r"X\.npy holds an array of shape \(5,\): give a"),
-    "text in a file": (
-        lambda folder: as_npy(np.full((5, 2), "a"), folder),
-        r"X\.npy holds values of type <U1: give numbers$",
-    ),
-    "no file of rows": (lambda folder: folder / "X.csv", r"X\.csv is no file that rows are read from: give \.npy, "),
-    "missing value in a row group": (
-        lambda folder: as_parquet(with_value(np.nan), folder / "X.parquet"),
-        r"X\.parquet, row group 1: row 222 has nan in column 3 \('hip'\): fill it or leave the row out$",
-    ),
-    "truncated parquet": (
-        lambda folder: truncated(as_parquet(table(), folder / "X.parquet")),
-        r"X\.parquet cannot be read \(ArrowInvalid: ",
-    ),
-    "overwritten row group": (
-        lambda folder: overwritten(as_parquet(table(), folder / "X.parquet")),
-        r"X\.parquet, row group 0 cannot be read \(",
-    ),
-    "a column of text": (
-        lambda folder: as_parquet(table(), folder / "X.parquet", extra="city"),
-        r"^column 'city' of .*X\.parquet holds (large_)?string: choose columns of numbers$",
-    ),
-    "a column that is not there": (
-        lambda folder: Parquet(as_folder(table(), folder), ["age", "height"]),
-        r"a\.parquet has no column 'height', it has age, rent, luck, hip, waist, income$",
-    ),
-    "other columns in the second file": (lambda folder: other_columns(folder), r"b\.parquet has no column 'age', it"),
-    "one name": (
-        lambda folder: Parquet(as_folder(table(), folder), "age"),
-        "^columns='age' is one name: give a list of names$",
-    ),
-    "an empty folder": (lambda folder: folder, "holds no .parquet file$"),
-    "constant column": (
-        lambda folder: as_npy(table() * (np.arange(6) != 2), folder),
-        r"^column 2 \('x2'\) is constant",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_read_is_named(case: str, tmp_path: Path) -> None:
-    make, sentence = REFUSED[case]
-    with pytest.raises(ValueError, match=sentence):
-        GaussianBiclustering(3, 2, random_state=0).fit(make(tmp_path))
-
-
-def test_a_file_that_is_missing_and_a_generator_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"X\.npy does not exist$"):
-        GaussianBiclustering(2).fit(tmp_path / "X.npy")
-    with pytest.raises(TypeError, match=r"^X can be read only once, and a fit reads it many times: give the function"):
-        GaussianBiclustering(2).fit(pieces_of(table())())
-
-
-def test_a_file_that_shrinks_during_a_fit_is_named(tmp_path: Path) -> None:
-    path = as_npy(table(), tmp_path)
-
-    def shrink(progress: object) -> None:
-        truncated(path)
-
-    with pytest.raises(ValueError, match=r"X\.npy, rows 640 to 699 cannot be read \(ValueError: the file ends"):
-        GaussianBiclustering(2, 2, random_state=0).fit(path, callback=shrink)
-
-
-@pytest.mark.parametrize("count", [699, 701])
-@pytest.mark.parametrize("kind", ["npy", "factory"])
-def test_as_many_weights_as_rows_are_needed(kind: str, count: int, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"^sample_weight has {count} numbers for "):
-        GaussianBiclustering(2).fit(SOURCES[kind](table(), tmp_path), sample_weight=np.ones(count))
-
-
-# Chunks and their sums.
-
-
-def test_a_sum_in_pairs_keeps_the_order_and_depends_on_the_number_alone() -> None:
-    class Nested:
-        def __init__(self, text: str) -> None:
-            self.text = text
-
-        def __add__(self, other: Nested) -> Nested:
-            return Nested(f"({self.text}{other.text})")
-
-    assert [total(map(Nested, "abcdefg"[:n])).text for n in (1, 2, 3, 5, 7)] == [
-        "a",
-        "(ab)",
-        "((ab)c)",
-        "(((ab)(cd))e)",
-        "(((ab)(cd))((ef)g))",
-    ]
-
-
-def test_the_spread_of_parts_adds_up_where_a_part_does_not_count() -> None:
-    X = table(300) + 1e6
-    weights = np.random.default_rng(0).integers(0, 3, 300).astype(float)
-    weights[64:192] = 0  # whole chunks
-    spread = ArrayRows.of(X, weights).map_sum(Spread.of)
-    mean = np.average(X, weights=weights, axis=0)
-    assert_allclose(spread.mean, mean, rtol=1e-12)
-    assert_allclose(spread.squares, weights @ (X - mean) ** 2, rtol=1e-8)
-    assert (spread.n_rows, spread.weight) == (300, weights.sum())
-
-
-def test_rows_in_memory_and_from_a_file_have_the_same_chunks(tmp_path: Path) -> None:
-    X = table()
-
-    def chunks(rows: Rows) -> list[Any]:
-        return list(rows.measured().map(lambda chunk: (chunk.place, chunk.values.tobytes(), chunk.weights.tobytes())))
-
-    assert chunks(opened(as_npy(X, tmp_path))) == chunks(in_memory(X)) == chunks(in_memory(sparse.csr_array(X)))

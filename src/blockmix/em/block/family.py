@@ -1,0 +1,79 @@
+"""The paper's mixture as a family of the EM loop: block-diagonal covariances with learned blocks (paper, section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from blockmix.em.block.e_step import Density, log_joint
+from blockmix.em.block.m_step import maximize
+from blockmix.em.block.parameters import Layout, Parameters
+from blockmix.em.block.regroup import Proposer
+from blockmix.em.block.sweep import Statistics, sweep
+from blockmix.em.block.sweep_shared import applies, sweep_shared
+from blockmix.em.family import Regroup
+from blockmix.rows import Chunk, Rows
+from blockmix.structure.types import FloatArray, IntArray
+
+_LOOSE = 1e-2  # per row
+
+
+@dataclass(frozen=True)
+class BlockFamily:
+    """Gaussian mixtures with block-diagonal covariances, for rows of a given total weight.
+
+    See `em.family.Family` for the methods.
+    """
+
+    proposer: Proposer
+    total_weight: float
+
+    def first(self, rows: Rows, z: FloatArray) -> Regroup[Parameters]:
+        """Parameters from responsibilities z, shape (N, G), with the first column groups."""
+        return Regroup(self.proposer.first(rows, z), changed=True)
+
+    def sweep(self, rows: Rows, parameters: Parameters) -> Statistics:
+        """E-step, using the shortcut for a shared covariance when it applies."""
+        return sweep_shared(rows, parameters) if applies(rows, parameters) else sweep(rows, parameters)
+
+    def objective(self, statistics: Statistics, parameters: Parameters) -> float:
+        """Log-likelihood + penalty of the prior − price of the covariance parameters."""
+        proposer = self.proposer
+        return statistics.log_likelihood + proposer.prior.value(parameters) - proposer.paid(parameters.layout)
+
+    def maximize(self, statistics: Statistics, parameters: Parameters) -> Parameters:
+        """M-step in the present column groups."""
+        return maximize(statistics, parameters, self.proposer.prior)
+
+    def regroup(
+        self, rows: Rows, parameters: Parameters, statistics: Statistics, enough: float, memory: frozenset[str]
+    ) -> Regroup[Parameters]:
+        """M-step in new column groups where they raise the objective, else in the present ones."""
+        found = self.proposer.regroup(rows, parameters)
+        return Regroup(self.maximize(statistics, parameters) if found is None else found, found is not None)
+
+    def thin(self, parameters: Parameters, spare: int = 0) -> IntArray:
+        """Components with at most `spare` rows more than their blocks need.
+
+        None if they share a covariance or the prior brings pseudo-rows.
+        """
+        if self.proposer.shared or self.proposer.prior.shrinkage:
+            return np.empty(0, dtype=np.intp)
+        needed = np.array([parameters.layout.rows_needed(g) for g in range(len(parameters.weights))])
+        return np.flatnonzero(parameters.weights * self.total_weight <= needed + spare)
+
+    def loose(self, tol: float) -> float:
+        """Tolerance per row at which the groups are first revised."""
+        return max(tol, _LOOSE)
+
+    def log_joint(self, chunk: Chunk, parameters: Parameters) -> FloatArray:
+        """Log π_g f_g of the rows of a chunk in standardized columns, shape (m, G)."""
+        return log_joint(chunk, Density.of(parameters, chunk.X.dtype))
+
+    def admits(self, layout: Layout) -> bool:
+        """Whether a layout has the numbers of groups, and the sharing, that the settings ask for."""
+        numbers = zip(self.proposer.n_groups, layout.partitions, strict=True)
+        return layout.shared == self.proposer.shared and all(
+            number == partition.n_groups for number, partition in numbers if isinstance(number, int)
+        )

@@ -1,0 +1,224 @@
+"""Compiled loops of the block mixture: log-densities, responsibilities, moments, factors (paper, section 3).
+
+A chunk of rows and the flat arrays of a `Layout` come in; sums go out. Rows are worked on in tiles, transposed so that
+the innermost loops run over rows. Products are taken in the precision of the rows and accumulated in double.
+
+Block b of component g holds the columns ``order[g, lo:hi]`` with ``lo, hi, at = blocks[b]``; its matrix, row by row,
+starts at ``at`` of a flat array. The blocks of component g are ``first[g]`` to ``first[g + 1]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
+_compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp", "nsz"})
+
+TILE = 64  # rows: a block of 10 columns then fits in the first-level cache
+NEGLIGIBLE = -46.0  # log-responsibility (1e-20) from which a row adds nothing to the moments of a component
+
+
+@_compiled
+def _load(X: Any, rows: Any, location: Any, inverse: Any, tile: Any) -> None:
+    """Standardize some rows into the columns of a tile (p, TILE), eight at a time: that fills a line of the cache."""
+    whole = len(rows) // 8 * 8
+    for r in range(0, whole, 8):
+        a, b, c, d, e, f, g, h = rows[r : r + 8]
+        for j in range(len(location)):
+            x, s = location[j], inverse[j]
+            tile[j, r] = (X[a, j] - x) * s
+            tile[j, r + 1] = (X[b, j] - x) * s
+            tile[j, r + 2] = (X[c, j] - x) * s
+            tile[j, r + 3] = (X[d, j] - x) * s
+            tile[j, r + 4] = (X[e, j] - x) * s
+            tile[j, r + 5] = (X[f, j] - x) * s
+            tile[j, r + 6] = (X[g, j] - x) * s
+            tile[j, r + 7] = (X[h, j] - x) * s
+    for r in range(whole, len(rows)):
+        for j in range(len(location)):
+            tile[j, r] = (X[rows[r], j] - location[j]) * inverse[j]
+
+
+@_compiled
+def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any) -> None:
+    """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
+
+    Δ_j is the variance that the rounding of the value in column j leaves.
+    """
+    location, inverse = units
+    rounded, variances, codes = rounding
+    level, means, order, blocks, first, whiteners, precisions = density
+    m, p = X.shape
+    G = len(level)
+    rows = np.arange(m)
+    tile = np.empty((p, TILE), X.dtype)
+    centered = np.empty((np.max(blocks[:, 1] - blocks[:, 0]), TILE), X.dtype)
+    white = np.empty(TILE, X.dtype)
+    distance = np.empty(TILE)
+    for start in range(0, m, TILE):
+        n = min(TILE, m - start)
+        _load(X, rows[start : start + n], location, inverse, tile)
+        for g in range(G):
+            distance[:n] = 0
+            for d in range(len(rounded)):
+                precision = precisions[g, rounded[d]]
+                for r in range(n):
+                    distance[r] += precision * variances[d, codes[start + r, d]]
+            for lo, hi, at in blocks[first[g] : first[g + 1]]:
+                for i in range(hi - lo):
+                    j = order[g, lo + i]
+                    mean = means[g, j]
+                    for r in range(n):
+                        centered[i, r] = tile[j, r] - mean
+                for i in range(hi - lo):
+                    row = at + i * (hi - lo)
+                    w = whiteners[row]
+                    for r in range(n):
+                        white[r] = w * centered[0, r]
+                    for j in range(1, i + 1):
+                        w = whiteners[row + j]
+                        for r in range(n):
+                            white[r] += w * centered[j, r]
+                    for r in range(n):
+                        distance[r] += white[r] * white[r]
+            for r in range(n):
+                joint[start + r, g] = level[g] - 0.5 * distance[r]
+
+
+@_compiled
+def responsibilities(joint: Any, weights: Any) -> Any:
+    """Turn log π_g f_g, shape (m, G), into responsibilities in place; return Σ w log Σ_g π_g f_g."""
+    m, G = joint.shape
+    total = 0.0
+    for r in range(m):
+        top = joint[r, 0]
+        for g in range(1, G):
+            top = max(top, joint[r, g])
+        share = 0.0
+        for g in range(G):
+            gap = joint[r, g] - top
+            joint[r, g] = np.exp(gap) if gap > NEGLIGIBLE else 0.0
+            share += joint[r, g]
+        for g in range(G):
+            joint[r, g] /= share
+        total += weights[r] * (top + np.log(share))
+    return total
+
+
+@_compiled
+def moments(X: Any, weights: Any, z: Any, units: Any, rounding: Any, density: Any, sums: Any) -> None:
+    """Add Σz, Σz(x − μ), ΣzΔ and Σz(x − μ)(x − μ)ᵀ to the sums.
+
+    Their shapes are (G,), (G, p) and (G, p); the last is flat and has the lower triangles of the blocks.
+    """
+    location, inverse = units
+    rounded, variances, codes = rounding
+    _, means, order, blocks, first, _, _ = density
+    weight, excess, blur, scatter = sums
+    m, p = X.shape
+    near = np.empty(m, np.int64)
+    tile = np.empty((p, TILE), X.dtype)
+    root = np.empty(TILE, X.dtype)
+    for g in range(z.shape[1]):
+        count = 0
+        for r in range(m):
+            share = weights[r] * z[r, g]
+            if share > 0:
+                weight[g] += share
+                near[count] = r
+                count += 1
+                for d in range(len(rounded)):
+                    blur[g, rounded[d]] += share * variances[d, codes[r, d]]
+        for start in range(0, count, TILE):
+            n = min(TILE, count - start)
+            rows = near[start : start + n]
+            _load(X, rows, location, inverse, tile)
+            for r in range(n):
+                root[r] = np.sqrt(weights[rows[r]] * z[rows[r], g])
+            for j in range(p):
+                mean = means[g, j]
+                total = X.dtype.type(0)
+                for r in range(n):
+                    tile[j, r] = root[r] * (tile[j, r] - mean)
+                    total += root[r] * tile[j, r]
+                excess[g, j] += total
+            for lo, hi, at in blocks[first[g] : first[g + 1]]:
+                for i in range(hi - lo):
+                    one = tile[order[g, lo + i]]
+                    for j in range(i + 1):
+                        other = tile[order[g, lo + j]]
+                        total = X.dtype.type(0)
+                        for r in range(n):
+                            total += one[r] * other[r]
+                        scatter[at + i * (hi - lo) + j] += total
+
+
+@_compiled
+def center(X: Any, rows: Any, share: Any, units: Any, mean: Any, centered: Any) -> None:
+    """Write √share (x − μ) of some rows, standardized, to centered (k, p)."""
+    location, inverse = units
+    for i in range(len(rows)):
+        root = np.sqrt(share[rows[i]])
+        for j in range(len(mean)):
+            centered[i, j] = ((X[rows[i], j] - location[j]) * inverse[j] - mean[j]) * root
+
+
+@_compiled
+def recenter(scatter: Any, weight: Any, shift: Any, order: Any, blocks: Any, first: Any) -> None:
+    """Move the flat scatter from the old means to the new: subtract n_g d dᵀ with d = shift[g]; lower triangles."""
+    for g in range(len(weight)):
+        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+            for i in range(hi - lo):
+                d = weight[g] * shift[g, order[g, lo + i]]
+                for j in range(i + 1):
+                    scatter[at + i * (hi - lo) + j] -= d * shift[g, order[g, lo + j]]
+
+
+@_compiled
+def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
+    """Copy the lower triangles of the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
+    for lo, hi, at in blocks:
+        for i in range(hi - lo):
+            for j in range(i + 1):
+                flat[at + i * (hi - lo) + j] = matrix[columns[lo + i], columns[lo + j]]
+
+
+@_compiled
+def factorize(blocks: Any, flat: Any, factors: Any, largest: Any) -> Any:
+    """Cholesky factors of blocks of at most `largest` columns; −1, or the first block that is not positive definite."""
+    for b in range(len(blocks)):
+        lo, hi, at = blocks[b]
+        c = hi - lo
+        if c > largest:
+            continue
+        for i in range(c):
+            for j in range(i + 1):
+                value = flat[at + i * c + j]
+                for k in range(j):
+                    value -= factors[at + i * c + k] * factors[at + j * c + k]
+                if j < i:
+                    factors[at + i * c + j] = value / factors[at + j * c + j]
+                elif value > 0:
+                    factors[at + i * c + i] = np.sqrt(value)
+                else:
+                    return b
+    return -1
+
+
+@_compiled
+def invert(blocks: Any, factors: Any, whiteners: Any, largest: Any) -> None:
+    """Inverses of lower triangular factors of at most `largest` columns, by forward substitution."""
+    for lo, hi, at in blocks:
+        c = hi - lo
+        if c > largest:
+            continue
+        for j in range(c):
+            whiteners[at + j * c + j] = 1 / factors[at + j * c + j]
+            for i in range(j + 1, c):
+                value = 0.0
+                for k in range(j, i):
+                    value -= factors[at + i * c + k] * whiteners[at + k * c + j]
+                whiteners[at + i * c + j] = value / factors[at + i * c + i]
