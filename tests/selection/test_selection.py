@@ -123,7 +123,8 @@ def test_every_row_is_a_fit_of_its_own() -> None:
         assert row.n_parameters == k
         assert row.groups == tuple(model.n_column_groups_)
         assert row.log_likelihood == pytest.approx(likelihood, rel=1e-12)
-        assert row.bic == pytest.approx(-2 * likelihood + k * np.log(len(X)), rel=1e-12)
+        paid = k * np.log(len(X)) + 2 * model.partition_price_
+        assert row.bic == pytest.approx(-2 * likelihood + paid, rel=1e-12)
         assert row.aic == pytest.approx(-2 * likelihood + 2 * k, rel=1e-12)
         certain = np.log(model.predict_proba(X).max(axis=1)).sum()
         assert row.icl == pytest.approx(row.bic - 2 * certain, rel=1e-12)
@@ -222,7 +223,9 @@ def test_a_grouping_and_a_rule_of_the_user_are_candidates_like_ours() -> None:
         def __init__(self, number: int) -> None:
             self.number = number
 
-        def choose(self, S: np.ndarray, n_rows: float, grouping: Any, squares: Any = None) -> Proposal:
+        def choose(
+            self, S: np.ndarray, n_rows: float, grouping: Any, squares: Any = None, price: Any = None
+        ) -> Proposal:
             return grouping.group(S, self.number, n_rows)
 
     table = select(X, [1, 2], [Always(2), Always(2), Always(3)], grouping=Alternating(), random_state=0)
@@ -391,7 +394,7 @@ def test_a_real_degenerate_fit_is_seen() -> None:
 def test_warnings_about_convergence_become_the_outcome() -> None:
     table = select(X, [2, 3], "auto", random_state=0, init="random", max_iter=1)
     assert [row.outcome for row in table.rows] == [
-        "iteration limit: EM stopped at max_iter=1 before it settled: raise max_iter or tol"
+        "iteration limit: EM stopped at max_iter=1 before it converged: raise max_iter or tol"
     ] * 2
 
 
