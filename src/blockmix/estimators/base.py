@@ -90,8 +90,8 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion with the price of the column groups; smaller is better.
 
-        −2 log L + parameters · log N + 2 · `partition_price_`. All columns in one group, and all columns alone, have no
-        such price: there this is the usual BIC.
+        −2 log L + parameters · log N + 2 · `partition_price_`, which is 0, so that this is the usual BIC, if the number
+        of column groups was given, if all columns are in one group and if all are alone.
         """
         return self._criteria(X, sample_weight)["bic"]
 

@@ -273,9 +273,13 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
 
     @property
     def partition_price_(self) -> float:
-        """Log-likelihood that the choice of the column groups must earn, see `structure.objective`."""
+        """Log-likelihood that the choice of the column groups must earn; 0 if their number was given.
+
+        See `structure.objective.partition_prices`.
+        """
         check_is_fitted(self)
-        return self._parameters.layout.partition_price
+        chosen = self._n_groups(self.n_features_in_)[1]
+        return self._parameters.layout.partition_price if chosen else 0.0
 
     @property
     def _partition_price(self) -> float:

@@ -10,6 +10,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -33,7 +34,7 @@ from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.validation import rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
 from blockmix.plotting import likelihood_trace
-from blockmix.rows import ArrayRows, Chunk, Resolution, Rows, one_blas_thread
+from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
 from blockmix.structure.columns import column_names, refuse_constant
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -105,8 +106,11 @@ class EMMixture(Mixture, Generic[P, S]):
         refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
         rows = self._in_units(standardized)
         rng = check_random_state(self.random_state)
-        sample = rows.sample(max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng)
-        self.resolution_ = Resolution.of(sample.X, sample.weights) if self.rounding else Resolution.none()
+        most = max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
+        same = deepcopy(rng)  # an array is sampled for its resolution as a file is, and not for its start
+        sample = rows.sample(most, rng)
+        some = sample.some(most, same)
+        self.resolution_ = Resolution.of(sample.X[some], sample.weights[some]) if self.rounding else EXACT
         rows, sample = rows.resolved(self.resolution_), sample.resolved(self.resolution_)
         variances = (standardized.scale / rows.scale) ** 2
         family = self._family(rows, variances)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blockmix.rows.chunks import Chunk, Rows, contiguous, in_order, places
-from blockmix.rows.resolution import Resolution
-from blockmix.structure.types import FloatArray
+from blockmix.rows.chunks import Chunk, Rows, chosen_rows, contiguous, in_order, places
+from blockmix.rows.resolution import EXACT, Resolution
+from blockmix.structure.types import FloatArray, IntArray
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class ArrayRows(Rows):
     location: FloatArray
     scale: FloatArray
     n_threads: int = 1
-    resolution: Resolution = field(default_factory=Resolution.none)
+    resolution: Resolution = EXACT
     is_array: ClassVar[bool] = True
 
     @classmethod
@@ -70,6 +70,11 @@ class ArrayRows(Rows):
     def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
         """The rows themselves, which are in memory already."""
         return self
+
+    def some(self, most: int, rng: np.random.RandomState) -> IntArray | slice:
+        """Numbers of at most `most` rows, those that a file with these rows would be sampled at."""
+        found = chosen_rows(self.n_rows, self.weights, most, rng)
+        return slice(None) if found is None else found
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several chunks are worked on at a time."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from blockmix.rows.resolution import Resolution
+from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.structure.types import FloatArray, IntArray
 
 _CHUNK_NUMBERS = 2**20  # values per chunk: 8 MB in double precision
@@ -50,8 +50,8 @@ class Chunk:
     location, scale : arrays of shape (p,), in double precision
     resolution : Resolution
         Which values are repeated, and how finely they are known.
-    codes : array of shape (m, D)
-        The numbers of repeated values, see `Resolution.codes`.
+    codes : array of shape (m, D) or None
+        The numbers of repeated values, see `Resolution.codes`, if they are known.
     """
 
     X: FloatArray
@@ -59,8 +59,8 @@ class Chunk:
     place: slice
     location: FloatArray
     scale: FloatArray
-    resolution: Resolution
-    codes: NDArray[np.uint16]
+    resolution: Resolution = EXACT
+    codes: NDArray[np.uint16] | None = None
 
     @property
     def units(self) -> tuple[FloatArray, FloatArray]:
@@ -70,7 +70,8 @@ class Chunk:
     @property
     def rounding(self) -> tuple[IntArray, FloatArray, NDArray[np.uint16]]:
         """Columns with repeated values, variances by code and codes, for compiled code."""
-        return self.resolution.columns, self.resolution.table(self.scale), self.codes
+        codes = self.resolution.codes(self.X) if self.codes is None else self.codes
+        return self.resolution.columns, self.resolution.table(self.scale), codes
 
     @property
     def rounding_variances(self) -> FloatArray:

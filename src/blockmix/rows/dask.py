@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from dask.highlevelgraph import HighLevelGraph
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows, S, chosen_rows, total
-from blockmix.rows.resolution import Resolution
+from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.rows.streamed import Piece, Reading, sampled
 from blockmix.structure.types import FloatArray
 
@@ -63,7 +63,7 @@ class DaskRows(Rows):
     names: list[str] | None = None
     checked: bool = False
     collection: Any = None
-    resolution: Resolution = field(default_factory=Resolution.none)
+    resolution: Resolution = EXACT
 
     @classmethod
     def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None) -> DaskRows:

@@ -39,11 +39,6 @@ class Resolution:
     variances: FloatArray
 
     @classmethod
-    def none(cls) -> Resolution:
-        """No repeated values."""
-        return cls(np.empty(0, dtype=np.intp), np.zeros(1, dtype=np.intp), np.empty(0), np.empty(0))
-
-    @classmethod
     def of(cls, X: FloatArray, weights: FloatArray) -> Resolution:
         """Resolution of rows X, shape (N, p); a weight of 2 counts a row twice. Looks at some 2000 rows of many."""
         counted = np.flatnonzero(weights > 0)
@@ -98,3 +93,6 @@ def _widths(x: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]
     if np.count_nonzero(repeated) > _MOST_VALUES:
         return np.empty(0), np.empty(0)
     return values[repeated], np.minimum(left, right)[repeated]
+
+
+EXACT = Resolution(np.empty(0, dtype=np.intp), np.zeros(1, dtype=np.intp), np.empty(0), np.empty(0))  # no repeats

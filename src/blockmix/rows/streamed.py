@@ -16,7 +16,7 @@ import numpy as np
 
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.chunks import Chunk, Rows, S, Spread, chosen_rows, contiguous, in_order, places, total
-from blockmix.rows.resolution import Resolution
+from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.structure.types import FloatArray
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class StreamedRows(Rows):
     dtype: np.dtype[Any]
     count: int = 0
     n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
-    resolution: Resolution = field(default_factory=Resolution.none)
+    resolution: Resolution = EXACT
 
     @classmethod
     def of(cls, source: Source, weights: FloatArray | None = None, dtype: Any = None) -> Self:
@@ -183,8 +183,7 @@ class Reading:
             here = slice(place.start - start, place.stop - start)
             X = contiguous(values[here])
             counted = np.ones(len(X)) if weights is None else weights[here]
-            codes = self.resolution.codes(X)
-            yield Chunk(X, counted, place, self.location, self.scale, self.resolution, codes)
+            yield Chunk(X, counted, place, self.location, self.scale, self.resolution)
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:

@@ -13,6 +13,7 @@ from blockmix.structure.blocks import cholesky
 from blockmix.structure.types import FloatArray
 
 SINGULAR = "component {} has no variance in some column: give a ridge above 0"
+NO_VARIANCE = 1e-26  # of a standardized column: what rounding leaves of none
 
 
 def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:
@@ -46,7 +47,7 @@ def from_scatter(
     scatter[layout.diagonal] += layout.n_sharing * (prior.shrinkage + prior.ridge)
     covariance = scatter / (counts + layout.n_sharing * prior.shrinkage)[layout.owner]
     variances = covariance[layout.diagonal].reshape(len(counts), -1)
-    if not (variances > 0).all():
+    if not (variances > NO_VARIANCE).all():
         raise ValueError(SINGULAR.format(int(np.argmin(variances.min(axis=1)))))
     solved = solve(layout, covariance, states)
     return Parameters(statistics.weight / statistics.weight.sum(), means, layout, solved.factors, solved.states)

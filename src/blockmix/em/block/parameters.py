@@ -137,7 +137,7 @@ class Layout:
         structures = sum(model.choice_price(int(sizes[b])) for b, model in self.shaped)
         # One group of a few factors is a choice; one full group is not.
         structures += float(partition_prices(p)[p]) * sum(sizes[b] == p for b, _ in self.shaped)
-        return structures + sum(partition_price(partition) for partition in self.distinct)
+        return float(structures + sum(partition_price(partition) for partition in self.distinct))
 
     def rows_needed(self, g: int) -> int:
         """Rows from which no block of component g is singular."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from blockmix.em.block.m_step import SINGULAR, from_scatter, solve
+from blockmix.em.block.m_step import NO_VARIANCE, SINGULAR, from_scatter, solve
 from blockmix.em.block.parameters import Layout, Parameters, Prior
 from blockmix.em.block.sweep import Statistics, component_means, full_scatter, unit_parameters
 from blockmix.grouping.protocols import Grouping
@@ -136,7 +136,7 @@ class Proposer:
             return np.eye(p), max(n, 2.0)  # an empty component has the overall variances and nothing to group
         S = scatter / n
         S.flat[:: p + 1] += sharing * (prior.shrinkage + prior.ridge) / n
-        if not (S.diagonal() > 0).all():
+        if not (S.diagonal() > NO_VARIANCE).all():
             raise ValueError(SINGULAR.format(g))
         return S, n
 
