@@ -1,4 +1,4 @@
-"""The command `blockmix`: what a person does who has a table and no Python prompt."""
+"""The command `blockmix`: row clusters and column groups of a table, without writing Python."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from blockmix.structure.extras import needed
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command; `arguments` are those of the process by default."""
     try:
-        from blockmix.cli.app import app
-    except ModuleNotFoundError as error:
-        if (error.name or "blockmix").partition(".")[0] == "blockmix":
-            raise
-        print(f"blockmix: {error.name} is needed and not installed: pip install 'blockmix[app]'", file=sys.stderr)
+        needed("typer", "app")
+    except ImportError as error:
+        print(f"blockmix: {error}", file=sys.stderr)
         raise SystemExit(1) from None
-    # As Ctrl-C: what is half-written is removed on the way out.
+    from blockmix.cli.app import app
+
+    # Exit as after Ctrl-C, so that half-written files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     app(arguments, prog_name="blockmix")
     raise SystemExit(0)

@@ -1,7 +1,7 @@
-"""Folder: all results of a command, which appear together when all of them are complete.
+"""The folder of results, whose files appear together when all of them are complete.
 
-A folder's name comes in; a place to write to goes out. Until the end the files lie in a hidden folder beside it, so
-that an error or Ctrl-C leaves neither half a file nor a mixture of old and new.
+Until then they are written to a hidden folder beside it, so that an error or Ctrl-C leaves neither half a file nor a
+mixture of old and new ones.
 """
 
 from __future__ import annotations
@@ -22,23 +22,22 @@ FILES = (MODEL, ROWS, COLUMNS, SUMMARY, REPORT, SELECTION, TOPICS, HEATMAP)
 
 
 @contextmanager
-def results(out: Path) -> Iterator[Path]:
-    """A hidden folder to write to, whose files are moved to `out` when the block ends well.
+def folder(out: Path) -> Iterator[Path]:
+    """A hidden folder to write to, whose files are moved to `out` if the block succeeds.
 
-    Files of an earlier run are replaced then; one that this run did not write is removed, since it tells of another
-    model. Other files stay.
+    Files of an earlier run are replaced, and removed if this run did not write them. Other files are left alone.
     """
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file: give a folder for the results with --out")
     made = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     scratch = out.parent / f".{out.name}.{uuid4().hex[:8]}.part"
     try:
-        with _told_of(out):
+        with _blaming(out):
             scratch.mkdir(parents=True)
             if out.exists() and not os.access(out, os.W_OK):
                 raise PermissionError
         yield scratch
-        with _told_of(out):
+        with _blaming(out):
             _move(scratch, out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -48,8 +47,8 @@ def results(out: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _told_of(out: Path) -> Iterator[None]:
-    """Errors of the folder itself in terms of its name, not of the hidden one; those of the block stay as they are."""
+def _blaming(out: Path) -> Iterator[None]:
+    """Name the folder of the user in errors, not the hidden one."""
     try:
         yield
     except OSError:
@@ -76,12 +75,12 @@ def write_csv(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -
 
 
 def write_json(path: Path, summary: dict[str, Any]) -> None:
-    """Write a summary as JSON that any program reads."""
+    """Write a summary as strict JSON."""
     path.write_text(as_json(summary) + "\n", encoding="utf-8")
 
 
 def as_json(summary: dict[str, Any]) -> str:
-    """JSON text; a number that is not finite is null, since JSON has no such thing.
+    """JSON text, with null for numbers that are not finite.
 
     Examples
     --------
