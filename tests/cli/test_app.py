@@ -27,6 +27,9 @@ from commands import command, run, wine
         ("topics", "wine.csv"),
         ("fot", "wine.csv"),
         ("fit", "wine.csv", "--nonsense"),
+        ("fit", "wine.csv", "--out", ""),
+        ("report", "out/model.blockmix", "--out", ""),
+        ("fit", "wine.csv", "--components", "1:100000000000"),
     ],
 )
 def test_usage_errors_have_exit_code_2(arguments: tuple[str, ...], wine_csv: str) -> None:

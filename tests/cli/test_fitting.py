@@ -104,14 +104,31 @@ def test_one_column_has_clusters_but_no_groups() -> None:
 
 
 def test_fits_that_fail_are_one_sentence(wine_csv: str) -> None:
-    assert fails("fit", wine_csv, "--components", "200").startswith("--components 200 exceeds the n_samples=178 rows")
-    assert fails("fit", wine_csv, "--components", "2", "--groups", "14") == "--groups 14 exceeds the 13 columns of X"
-    assert fails("select", wine_csv, "--components", "200:201").startswith("none of the 2 fits succeeded")
+    for components, largest in (("200", 200), ("170:201", 201), ("1:1000000", 1_000_000)):
+        sentence = fails("fit", wine_csv, "--components", components)
+        assert sentence == f"--components {largest} exceeds the 178 rows of wine.csv"
+    for number in ("14", "auto,2,14"):
+        sentence = fails("select", wine_csv, "--components", "2", "--groups", number)
+        assert sentence == "--groups 14 exceeds the 13 columns of wine.csv"
     wine().assign(kind=None).to_csv("unlabeled.csv", index=False)
     assert "the column 'kind' of unlabeled.csv is empty" in fails(
         "fit", "unlabeled.csv", "--label", "kind", "--components", "2"
     )
     assert fails("fit", wine_csv, "--label", "kinds") == "wine.csv has no column 'kinds': did you mean 'kind'?"
+
+
+def test_many_candidates_are_announced(wine_csv: str) -> None:
+    done = run("fit", wine_csv, "--components", "1:3", "--groups", "1:7", "--max-iter", "1", "--out", "out")
+    assert "comparing 21 models, from 1 to 3 row clusters" in done.stderr
+
+
+def test_values_whose_squares_overflow_can_be_scaled() -> None:
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    for name, factor in (("plain.csv", 1.0), ("huge.csv", 1e300)):
+        pd.DataFrame(X * [factor, 1, 1], columns=list("abc")).to_csv(name, index=False)
+        run("fit", name, "--components", "2", "--scale", "--out", name[:-4])
+    assert Path("huge/rows.csv").read_text() == Path("plain/rows.csv").read_text()
+    assert run("predict", "huge/model.blockmix", "huge.csv").stdout == Path("plain/rows.csv").read_text()
 
 
 def test_demo() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -35,15 +36,16 @@ def test_ctrl_c_leaves_nothing(components: str, until: str) -> None:
     assert [path.name for path in Path().iterdir()] == [file]
 
 
-def test_a_terminated_process_leaves_nothing() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_terminated_process_leaves_nothing(number: signal.Signals) -> None:
     file = large_csv()
     arguments = ("fit", file, "--components", "2:9", "--init", "random", "--out", "out")
     started = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE)
-    while not list(Path().glob(".out.*.part")):
+    while not list(Path().glob(".blockmix-*.part")):
         assert started.poll() is None
         time.sleep(0.01)
-    started.terminate()
+    started.send_signal(number)
     _, stderr = started.communicate()
-    assert started.returncode == 143
+    assert started.returncode == 128 + number
     assert b"Traceback" not in stderr
     assert [path.name for path in Path().iterdir()] == [file]

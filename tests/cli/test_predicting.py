@@ -17,8 +17,8 @@ def test_predict_finds_columns_by_name(wine_csv: str, wine_model: str) -> None:
     assert done.stdout == Path("out/rows.csv").read_text()
     assert "agreement with kind: adjusted Rand index 0.9" in done.stderr
     run("predict", wine_model, "new.csv", "--out", "new")
-    assert Path("new/rows.csv").read_text() == done.stdout
-    assert {path.name for path in Path("new").iterdir()} == {"rows.csv", "summary.json"}
+    assert Path("new/predictions.csv").read_text() == done.stdout
+    assert {path.name for path in Path("new").iterdir()} == {"predictions.csv", "predictions.json"}
     found = json.loads(run("predict", wine_model, "new.csv", "--json").stdout)
     assert len(found["assignments"]) == found["rows"] == 178
 

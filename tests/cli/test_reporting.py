@@ -22,6 +22,18 @@ def test_report_again(wine_csv: str, wine_model: str) -> None:
     assert "does not exist: make it first" in fails("report", wine_model, "--out", "no/page.html")
 
 
+def test_a_report_replaces_only_reports(wine_csv: str, wine_model: str) -> None:
+    Path("notes.html").write_text("<html>my notes</html>")
+    for page in (wine_csv, wine_model, "notes.html"):
+        assert fails("report", wine_model, "--out", page) == (
+            f"{page} is not a report of blockmix: give another name with --out"
+        )
+    Path("out/report.html").write_text("mine")
+    assert "out/report.html is not a report" in fails("report", wine_model)
+    for _ in range(2):
+        run("report", wine_model, "--out", "page.html")
+
+
 def shown(page: str) -> dict[str, Any]:
     """What a page holds, but for the time when it was written."""
     found = re.search(r'id="report-data">(.*?)</script>', Path(page).read_text(), re.DOTALL)

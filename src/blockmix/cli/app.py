@@ -25,6 +25,7 @@ from blockmix.cli.options import (
     examples,
     groups,
     option,
+    path,
     takes,
 )
 
@@ -167,11 +168,13 @@ def covariance(
         from blockmix.cli.fitting import fit_covariance, run
 
         run(
+            "covariance",
             _folder(writing, file),
             lambda: read_data(file, reading),
             lambda data: fit_covariance(data, n_groups[0], shrinkage),
             ctx.obj,
-            writing.json,
+            writing,
+            file,
         )
 
 
@@ -192,7 +195,7 @@ def topics(
     n_topics: Annotated[int, option("Number of topics.", "--topics", min=1, metavar="N")] = 5,
     n_groups: Annotated[int, option("Number of word groups; 15 or more.", "--groups", min=1, metavar="N")] = 20,
     words: Annotated[int, option("Number of words to keep.", min=1, metavar="N")] = 400,
-    seed: Annotated[int, option("Random seed.", min=0, metavar="N")] = 0,
+    seed: Annotated[int, option("Random seed.", min=0, max=2**32 - 1, metavar="N")] = 0,
     *,
     reading: ReadingOptions,
     writing: WritingOptions,
@@ -228,8 +231,8 @@ def predict(
 ) -> None:
     """Row clusters of new rows, from a saved model.
 
-    Prints row, cluster and probability as csv, or writes rows.csv and summary.json with --out. Columns are matched by
-    name, in any order.
+    Prints row, cluster and probability as csv, or writes predictions.csv and predictions.json with --out. Columns are
+    matched by name, in any order.
     """
     with errors_reported():
         from blockmix.cli.predicting import predict_rows
@@ -256,7 +259,9 @@ def report(
         ),
     ] = None,
     label: LabelOption = None,
-    out: Annotated[Path | None, option("The page; report.html beside the model by default.", metavar="PAGE")] = None,
+    out: Annotated[
+        Any, option("The page; report.html beside the model by default.", parser=path, metavar="PAGE")
+    ] = None,
     *,
     reading: ReadingOptions,
 ) -> None:
@@ -288,12 +293,13 @@ def demo(ctx: typer.Context, *, writing: WritingOptions) -> None:
 
         mixture = MixtureOptions(components=(1, 2, 3, 4, 5), groups=("auto",), scale=True)
         out = writing.out or Path("blockmix-demo")
-        run(out, demo_data, lambda data: fit_mixture(data, mixture), ctx.obj, writing.json)
+        run("mixture", out, demo_data, lambda data: fit_mixture(data, mixture), ctx.obj, writing)
 
 
 def _folder(writing: WritingOptions, file: str) -> Path:
     stem = "table" if file == "-" else Path(file).name.partition(".")[0] or "table"
-    return writing.out or Path(f"{stem}-blockmix")
+    out: Path = writing.out or Path(f"{stem}-blockmix")
+    return out
 
 
 def _mixture(
@@ -311,9 +317,11 @@ def _mixture(
         from blockmix.cli.fitting import fit_mixture, run
 
         run(
+            "mixture",
             _folder(writing, file),
             lambda: read_data(file, reading, label),
             lambda data: fit_mixture(data, mixture, criterion, jobs),
             ctx.obj,
-            writing.json,
+            writing,
+            file,
         )

@@ -55,6 +55,15 @@ class Data:
             raise ValueError(f"the column {self.label!r} of {self.table.source} is empty: there is nothing to compare")
         return float(adjusted_rand(*map(list, zip(*known, strict=True))))
 
+    def standardize(self) -> dict[str, FloatArray]:
+        """Scale the columns to mean 0 and standard deviation 1; returns the scaling."""
+        values = self.table.values
+        largest = np.maximum(values.max(axis=0), -values.min(axis=0))
+        unit = values / largest  # so that squares do not overflow
+        scaling = {"location": unit.mean(axis=0) * largest, "scale": unit.std(axis=0) * largest}
+        self.scale(**scaling)
+        return scaling
+
     def scale(self, location: FloatArray, scale: FloatArray) -> None:
         """Replace the numbers by (x − location) / scale, in place to save memory."""
         values = self.table.values
@@ -79,7 +88,7 @@ def read_data(
     only: tuple[str, ...] | None = None,
     to_fit: bool = True,
 ) -> Data:
-    """The numbers of a file: complete, and varying if they are to be fitted."""
+    """The numbers of a file: complete, and if they are to be fitted, varying."""
     table = read_file(file, options, () if label is None else (label,), only)
     for name in only or ():
         if name in table.left_out:

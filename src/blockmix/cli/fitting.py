@@ -14,15 +14,17 @@ import numpy as np
 import blockmix
 from blockmix.cli import results
 from blockmix.cli.data import Data
-from blockmix.cli.messages import in_terms_of_options, warnings_collected
-from blockmix.cli.options import MixtureOptions, ReadingOptions
+from blockmix.cli.messages import in_terms_of_options, note, warnings_collected
+from blockmix.cli.options import MixtureOptions, ReadingOptions, WritingOptions
 from blockmix.cli.progress import progress_bar
+from blockmix.cli.streams import check_output
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.selection.table import CRITERIA, SelectionTable, select
 from blockmix.structure.columns import column_names
 
 _LINES = 14  # printed for one component
+_MANY = 20  # candidates
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,22 +37,30 @@ class Fitted:
     seconds: float = 0.0
 
 
-def run(out: Path, read: Callable[[], Data], fit: Callable[[Data], Fitted], command: str, json: bool) -> None:
+def run(
+    kind: str,
+    out: Path,
+    read: Callable[[], Data],
+    fit: Callable[[Data], Fitted],
+    command: str,
+    writing: WritingOptions,
+    *inputs: str,
+) -> None:
     """Read a table, fit a model to it, write the results to `out` and print the summary."""
     # The folder comes first: if it cannot be written to, better to know before hours of work.
-    with results.folder(out) as folder:
+    with results.folder(out, kind, inputs) as folder:
         data = read()
         fitted = fit(data)
-        summary = write_results(folder, out, data, fitted, command)
-    print_summary(summary, fitted, json)
+        summary = {"kind": kind, "folder": str(out)} | _summary(data, fitted, command)
+        with results.blaming(out):
+            _write(folder, data, fitted, summary, writing.raw_text)
+    print_summary(summary, fitted, writing.json)
 
 
 def fit_mixture(data: Data, options: MixtureOptions, criterion: str = "bic", jobs: int | None = None) -> Fitted:
     """Fit the mixture, or compare several and take the best."""
-    scaling = None
-    if options.scale:
-        scaling = {"location": data.table.values.mean(axis=0), "scale": data.table.values.std(axis=0)}
-        data.scale(**scaling)
+    _check_candidates(data, options)
+    scaling = data.standardize() if options.scale else None
     prototype = GaussianBiclustering(
         shared_covariance=options.shared,
         init=options.init,
@@ -72,6 +82,19 @@ def fit_mixture(data: Data, options: MixtureOptions, criterion: str = "bic", job
     if table is not None and ": " in table.best_.outcome:
         warnings.append(in_terms_of_options(table.best_.outcome.partition(": ")[2]))
     return Fitted(model, table, warnings, time.perf_counter() - begin)
+
+
+def _check_candidates(data: Data, options: MixtureOptions) -> None:
+    """Refuse at once what no fit can do."""
+    N, p = data.table.values.shape
+    largest = max(options.components)
+    if largest > N:
+        raise ValueError(f"--components {largest} exceeds the {N} rows of {data.table.source}")
+    most_groups = max((K for K in options.groups if isinstance(K, int)), default=1)
+    if most_groups > p:
+        raise ValueError(f"--groups {most_groups} exceeds the {p} columns of {data.table.source}")
+    if (n := len(options.components) * len(options.groups)) > _MANY:
+        note(f"comparing {n} models, from {min(options.components)} to {largest} row clusters: this may take a while")
 
 
 def _fit_one(model: GaussianBiclustering, X: Any) -> GaussianBiclustering:
@@ -126,32 +149,28 @@ def fit_covariance(data: Data, n_groups: int | str, shrinkage: float | None) -> 
     return Fitted(model, None, warnings, time.perf_counter() - begin)
 
 
-def write_results(folder: Path, out: Path, data: Data, fitted: Fitted, command: str) -> dict[str, Any]:
-    """Write all files of a fit, and return its summary."""
+def _write(folder: Path, data: Data, fitted: Fitted, summary: dict[str, Any], raw: bool) -> None:
+    """Write all files of a fit, and complete its summary."""
     model, X, selection = fitted.model, data.X, fitted.selection
-    summary = _summary(data, fitted, command)
     with progress_bar("writing the results"):
         model.save(folder / results.MODEL)
         names = column_names(model)
         if isinstance(model, BlockDiagonalCovariance):
-            results.write_csv(
-                folder / results.COLUMNS, ["column", "group"], zip(names, model.column_labels_.tolist(), strict=True)
-            )
+            lines: Any = zip(names, model.column_labels_.tolist(), strict=True)
+            results.write_csv(folder / results.COLUMNS, ["column", "group"], lines, raw)
         else:
             summary |= model._criteria(X, None) if selection is None else _values(selection.best_)
-            results.write_csv(
-                folder / results.ROWS, ["row", "cluster", "probability"], cluster_lines(model, X, data.table.row_names)
-            )
-            results.write_csv(folder / results.COLUMNS, ["component", "column", "group"], _column_lines(model, names))
+            lines = cluster_lines(model, X, data.table.row_names)
+            results.write_csv(folder / results.ROWS, ["row", "cluster", "probability"], lines, raw)
+            lines = _column_lines(model, names)
+            results.write_csv(folder / results.COLUMNS, ["component", "column", "group"], lines, raw)
     if selection is not None:
-        lines = [_selection_line(row) for row in selection.rows]
-        results.write_csv(folder / results.SELECTION, list(lines[0]), [list(line.values()) for line in lines])
-        summary |= {"criterion": selection.criterion, "selection": lines}
-    summary["folder"] = str(out)
+        tried = [_selection_line(row) for row in selection.rows]
+        results.write_csv(folder / results.SELECTION, list(tried[0]), [list(line.values()) for line in tried], raw)
+        summary |= {"criterion": selection.criterion, "selection": tried}
     summary["files"] = [*sorted(path.name for path in folder.iterdir()), results.SUMMARY, results.REPORT]
     results.write_json(folder / results.SUMMARY, summary)
-    report(folder / results.REPORT, fitted, data, command)
-    return summary
+    report(folder / results.REPORT, fitted, data, summary["command"])
 
 
 def report(path: Path, fitted: Fitted, data: Data | None, command: str) -> None:
@@ -237,7 +256,8 @@ def _summary(data: Data, fitted: Fitted, command: str) -> dict[str, Any]:
 def print_summary(summary: dict[str, Any], fitted: Fitted, json: bool) -> None:
     """Print the result as JSON or as text."""
     if json:
-        print(results.as_json(summary))
+        print(results.as_json(summary, ascii=True))
+        check_output()
         return
     print(f"{summary['file']}: {summary['rows']} rows × {summary['columns']} numeric columns\n")
     if fitted.selection is not None:

@@ -52,10 +52,10 @@ def errors_reported() -> Iterator[None]:
     """End the command with one sentence and exit code 1 if the data or the fit are at fault, 130 after Ctrl-C."""
     try:
         yield
-    except KeyboardInterrupt:
-        note("blockmix: interrupted, nothing was written")
+    except KeyboardInterrupt as error:
+        note(", ".join(["blockmix: interrupted", *error.args]))
         raise typer.Exit(130) from None
-    except (BrokenPipeError, typer.Exit):
+    except typer.Exit:
         raise
     except Exception as error:
         if os.environ.get("BLOCKMIX_TRACEBACK"):

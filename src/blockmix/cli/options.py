@@ -18,6 +18,7 @@ import typer
 RULES = ("auto", "silhouette", "bic")
 STARTS = ("kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
 CRITERIA = ("bic", "icl", "aic")
+_LONGEST = 1_000_000  # numbers in a range
 
 
 def counts(text: str) -> tuple[int, ...]:
@@ -38,6 +39,8 @@ def counts(text: str) -> tuple[int, ...]:
             raise typer.BadParameter(f"{text!r} is neither a whole number nor a range such as 1:5") from None
         if not 1 <= begin <= end:
             raise typer.BadParameter(f"{text!r} must be at least 1, and a range must ascend, as in 1:5")
+        if end - begin >= _LONGEST:
+            raise typer.BadParameter(f"{text!r} is a range of more than {_LONGEST} numbers")
         found += range(begin, end + 1)
     return tuple(dict.fromkeys(found))
 
@@ -82,6 +85,13 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+def path(text: str) -> Path:
+    """A path; an empty one would be the working folder."""
+    if not text:
+        raise typer.BadParameter("the name is empty")
+    return Path(text)
+
+
 @dataclass(frozen=True)
 class ReadingOptions:
     """How the file is read."""
@@ -106,7 +116,11 @@ class ReadingOptions:
 class WritingOptions:
     """Where the results go."""
 
-    out: Annotated[Path | None, option("Folder for the results; created if needed.", metavar="DIR")] = None
+    out: Annotated[Any, option("Folder for the results; created if needed.", parser=path, metavar="DIR")] = None
+    raw_text: Annotated[
+        bool,
+        option("Write texts that begin with = + - @ to csv as they are, without a disarming apostrophe.", "--raw-text"),
+    ] = False
     json: Annotated[bool, option("Print the summary as JSON, for programs, instead of text.", "--json")] = False
 
 
@@ -131,7 +145,9 @@ class MixtureOptions:
         bool,
         option("Standardize the columns. The clusters do not depend on it; means and BIC do.", "--scale"),
     ] = False
-    seed: Annotated[int, option("Random seed; the same seed gives the same result.", min=0, metavar="N")] = 0
+    seed: Annotated[
+        int, option("Random seed; the same seed gives the same result.", min=0, max=2**32 - 1, metavar="N")
+    ] = 0
     init: Annotated[Any, option(f"Kind of start: {', '.join(STARTS)}.", parser=choice(*STARTS), metavar="KIND")] = (
         "kmeans"
     )

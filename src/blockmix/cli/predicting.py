@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from blockmix.cli.fitting import cluster_lines
 from blockmix.cli.messages import note
 from blockmix.cli.options import ReadingOptions, WritingOptions
 from blockmix.cli.progress import progress_bar
+from blockmix.cli.streams import check_output
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.topics.biclustering import TopicBiclustering
 from blockmix.persistence.model_file import load
@@ -46,6 +46,8 @@ def predict_rows(
     clusters = [line[1] for line in lines]
     summary: dict[str, Any] = {
         "blockmix": blockmix.__version__,
+        "kind": "predictions",
+        "files": results.KINDS["predictions"],
         "command": command,
         "model": str(path),
         "file": file,
@@ -55,16 +57,18 @@ def predict_rows(
         "ari": data.agreement(clusters),
     }
     if writing.out is not None:
-        with results.folder(writing.out) as folder:
-            results.write_csv(folder / results.ROWS, head, lines)
-            results.write_json(folder / results.SUMMARY, summary)
+        with results.folder(writing.out, "predictions", [path, file]) as folder, results.blaming(writing.out):
+            results.write_csv(folder / results.PREDICTIONS, head, lines, writing.raw_text)
+            results.write_json(folder / results.PREDICTIONS_SUMMARY, summary)
     if writing.json:
         assignments = [{head[0]: name, head[1]: cluster, head[2]: float(p)} for name, cluster, p in lines]
-        print(results.as_json(summary | {"assignments": assignments}))
+        print(results.as_json(summary | {"assignments": assignments}, ascii=True))
+        check_output()
     elif writing.out is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([head, *lines])
+        results.csv_to(sys.stdout, head, lines, writing.raw_text)
+        check_output()
     else:
-        print(f"Written to {writing.out}: {results.ROWS}, {results.SUMMARY}")
+        print(f"Written to {writing.out}: {', '.join(summary['files'])}")
     if summary["ari"] is not None and not writing.json:
         note(f"agreement with {label}: adjusted Rand index {summary['ari']:.3f}")
 

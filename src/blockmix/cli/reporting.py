@@ -24,6 +24,8 @@ from blockmix.persistence.model_file import load
 from blockmix.selection.table import CRITERIA, SelectionTable
 from blockmix.selection.trials import SelectionRow, Study
 
+_MARK = b'id="report-data"'  # in every page that blockmix writes
+
 
 def write_page(
     path: Path, file: str | None, label: str | None, out: Path | None, reading: ReadingOptions, command: str
@@ -34,6 +36,8 @@ def write_page(
         raise ValueError(f"{path} holds topics, which have no report: blockmix topics draws them in topics.png")
     summary = _summary(path, model)
     page = out or path.parent / results.REPORT
+    if page.is_file() and _MARK not in page.read_bytes():
+        raise ValueError(f"{page} is not a report of blockmix: give another name with --out")
     data = None
     try:
         table = _fitted_to(path, summary) if file is None else file

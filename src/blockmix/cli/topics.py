@@ -13,6 +13,7 @@ from blockmix.cli.messages import warnings_collected
 from blockmix.cli.options import ReadingOptions, WritingOptions
 from blockmix.cli.progress import progress_bar
 from blockmix.cli.reading import InputTable
+from blockmix.cli.streams import check_output
 from blockmix.estimators.topics.biclustering import TopicBiclustering
 
 
@@ -28,7 +29,7 @@ def fit_topics(
 ) -> None:
     """Find topics, and write all their files."""
     columns = [text] if rating is None else [text, rating]
-    with results.folder(out) as folder:
+    with results.folder(out, "topics", [file]) as folder:
         table = without_gaps(read_file(file, reading, tuple(columns), ()), columns, reading.drop_missing)
         ratings = None if rating is None else as_numbers(table, rating)
         model = TopicBiclustering(**settings)
@@ -38,30 +39,31 @@ def fit_topics(
             raise KeyboardInterrupt
         summary = _summary(model, table, warnings, command)
         summary |= {
+            "kind": "topics",
             "folder": str(out),
             "files": [results.COLUMNS, results.MODEL, results.ROWS, results.TOPICS, results.HEATMAP, results.SUMMARY],
         }
-        with progress_bar("writing the results"):
-            _write(folder, model, table, text)
+        with results.blaming(out), progress_bar("writing the results"):
+            _write(folder, model, table, text, writing.raw_text)
             results.write_json(folder / results.SUMMARY, summary)
     if writing.json:
-        print(results.as_json(summary))
+        print(results.as_json(summary, ascii=True))
+        check_output()
     else:
         print(model.summary())
         print(f"\nWritten to {out}: {', '.join(summary['files'])}")
 
 
-def _write(folder: Path, model: TopicBiclustering, table: InputTable, text: str) -> None:
+def _write(folder: Path, model: TopicBiclustering, table: InputTable, text: str, raw: bool) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     model.save(folder / results.MODEL)
-    results.write_csv(
-        folder / results.ROWS, ["row", "topic", "probability"], cluster_lines(model, table.texts[text], table.row_names)
-    )
+    lines: Any = cluster_lines(model, table.texts[text], table.row_names)
+    results.write_csv(folder / results.ROWS, ["row", "topic", "probability"], lines, raw)
     lines = [(k, term, f"{weight:.4g}") for k, terms in enumerate(model.term_groups_) for term, weight in terms]
-    results.write_csv(folder / results.COLUMNS, ["group", "term", "weight"], lines)
+    results.write_csv(folder / results.COLUMNS, ["group", "term", "weight"], lines, raw)
     importances = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_)]
-    results.write_csv(folder / results.TOPICS, ["topic", *model.group_names_], importances)
+    results.write_csv(folder / results.TOPICS, ["topic", *model.group_names_], importances, raw)
     figure: Any = model.plot().figure
     canvas: Any = FigureCanvasAgg(figure)  # pyplot would choose a window
     canvas.print_png(folder / results.HEATMAP)
