@@ -30,6 +30,7 @@ from commands import command, run, wine
         ("fit", "wine.csv", "--out", ""),
         ("report", "out/model.blockmix", "--out", ""),
         ("fit", "wine.csv", "--components", "1:100000000000"),
+        ("fit", "wine.csv", "--top-variance", "0"),
     ],
 )
 def test_usage_errors_have_exit_code_2(arguments: tuple[str, ...], wine_csv: str) -> None:

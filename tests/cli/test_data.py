@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,12 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
         "header": (b"a,b,c\n", "has column names but no rows"),
         "ragged": (b"a,b\n1,2\n3\n", "has 1 cell in row 2 and 2 columns: '3'"),
         "text": (b"a,b\nu,v\nw,v\n", "has no numeric column: a ('u'), b ('v')"),
+        "typo": (b"a,b\n1,v\n1.5x,v\n3,v\n", "has text in columns of numbers: a ('1.5x' in row 2); correct it"),
         "encoding": ("é,b\n1,2\n".encode("latin-1"), "is not encoded in UTF-8"),
-        "twins": (b"a,a\n1,2\n3,4\n", "has two columns called 'a'"),
+        "twins": (
+            b"a,a\n1,2\n3,4\n",
+            "has columns of the same name: a (1, 2); rename them, or leave them out",
+        ),
         "missing": (
             text(gaps),
             "has missing values in 3 of 178 rows: ash (3); replace them, leave out those rows",
@@ -55,6 +60,23 @@ def test_paths_that_are_not_files() -> None:
     assert fails("fit", "nothing.csv") == "nothing.csv does not exist"
     assert fails("select", ".") == ". is a folder: give a file"
     assert fails("topics", "nothing.csv", "--text", "a") == "nothing.csv does not exist"
+
+
+def test_a_table_too_wide_for_the_memory_is_refused_before_the_fit() -> None:
+    rng = np.random.default_rng(0)
+    np.save("wide.npy", rng.standard_normal((3, 1_000_000)))  # correlations of 8 TB
+    sentence = fails("covariance", "wide.npy")
+    assert re.match(r"wide.npy has 1000000 columns, so a fit needs about \d+ GB of memory, and \d+ GB are", sentence)
+    assert re.search(r"such as --top-variance \d+$", sentence)
+
+
+def test_the_columns_of_largest_variance_are_kept_and_found_again(wine_csv: str) -> None:
+    done = run("fit", wine_csv, "--components", "2", "--top-variance", "3", "--out", "out")
+    assert "kept the 3 of 13 columns with the largest variance" in done.stderr
+    variances = wine().drop(columns=["id", "kind"]).var()
+    columns = {line["column"] for line in lines_of("out/columns.csv")}
+    assert columns == set(variances.nlargest(3).index)
+    assert run("predict", "out/model.blockmix", wine_csv).stdout == Path("out/rows.csv").read_text()
 
 
 def test_missing_rows_can_be_left_out() -> None:

@@ -32,6 +32,10 @@ def test_topics_of_reviews() -> None:
     assert predicted == Path("out/rows.csv").read_text()
     assert "name the column of texts with --text" in fails("predict", "out/model.blockmix", "reviews.csv")
     assert "holds topics, which have no report" in fails("report", "out/model.blockmix")
+    how_wrong = ("--text", "Review", "--rating", "STARS")
+    sentence = "reviews.csv lacks 2 of 2 columns: Review (did you mean 'review'?), STARS (did you mean 'stars'?)"
+    assert fails("topics", "reviews.csv", *how_wrong) == sentence
+    assert fails("topics", "reviews.csv", "--text", "REVIEW").endswith("no column 'REVIEW': did you mean 'review'?")
     frame.loc[3, "stars"] = np.nan
     frame.loc[7, "review"] = None
     frame.to_csv("gaps.csv", index=False)

@@ -20,6 +20,7 @@ from blockmix.cli.options import (
     LabelOption,
     MixtureOptions,
     ReadingOptions,
+    TopVarianceOption,
     WritingOptions,
     choice,
     examples,
@@ -81,7 +82,7 @@ def blockmix(
     epilog=examples(
         "blockmix fit wine.csv",
         "blockmix fit wine.csv --label type --out wine",
-        "blockmix fit genes.tsv.gz --components 3 --groups 20 --shared",
+        "blockmix fit genes.tsv.gz --components 3 --groups 20 --shared --top-variance 5000",
         "zcat data.csv.gz | blockmix fit - --components 2:4 --json",
     )
 )
@@ -90,6 +91,7 @@ def fit(
     ctx: typer.Context,
     file: FileArgument,
     label: LabelOption = None,
+    top_variance: TopVarianceOption = None,
     *,
     mixture: MixtureOptions,
     reading: ReadingOptions,
@@ -101,7 +103,7 @@ def fit(
     row and its probability), columns.csv (group of each column in each cluster), summary.json and report.html into a
     folder named after FILE.
     """
-    _mixture(ctx, file, label, mixture, reading, writing)
+    _mixture(ctx, file, label, top_variance, mixture, reading, writing)
 
 
 @app.command(
@@ -121,6 +123,7 @@ def select(
         option(f"Criterion to minimize: {', '.join(CRITERIA)}.", parser=choice(*CRITERIA), metavar="NAME"),
     ] = "bic",
     jobs: Annotated[int | None, option("Number of fits that run at the same time.", min=1, metavar="N")] = None,
+    top_variance: TopVarianceOption = None,
     *,
     mixture: MixtureOptions,
     reading: ReadingOptions,
@@ -131,7 +134,7 @@ def select(
     Like fit, with any list of candidates, other criteria and parallel fits. The comparison is printed and written to
     selection.csv; the other files describe the best model.
     """
-    _mixture(ctx, file, label, mixture, reading, writing, criterion, jobs)
+    _mixture(ctx, file, label, top_variance, mixture, reading, writing, criterion, jobs)
 
 
 @app.command(
@@ -152,6 +155,7 @@ def covariance(
         float | None,
         option("From 0 to 1: shrinks the covariance towards the diagonal; for few rows.", min=0, max=1, metavar="A"),
     ] = None,
+    top_variance: TopVarianceOption = None,
     *,
     reading: ReadingOptions,
     writing: WritingOptions,
@@ -170,7 +174,7 @@ def covariance(
         run(
             "covariance",
             _folder(writing, file),
-            lambda: read_data(file, reading),
+            lambda: read_data(file, reading, top_variance=top_variance),
             lambda data: fit_covariance(data, n_groups[0], shrinkage),
             ctx.obj,
             writing,
@@ -306,6 +310,7 @@ def _mixture(
     ctx: typer.Context,
     file: str,
     label: str | None,
+    top_variance: int | None,
     mixture: MixtureOptions,
     reading: ReadingOptions,
     writing: WritingOptions,
@@ -319,7 +324,7 @@ def _mixture(
         run(
             "mixture",
             _folder(writing, file),
-            lambda: read_data(file, reading, label),
+            lambda: read_data(file, reading, label, top_variance=top_variance),
             lambda data: fit_mixture(data, mixture, criterion, jobs),
             ctx.obj,
             writing,

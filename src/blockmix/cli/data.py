@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from blockmix.cli.memory import check_memory
 from blockmix.cli.messages import note
 from blockmix.cli.options import ReadingOptions
 from blockmix.cli.progress import progress_bar
@@ -87,8 +88,9 @@ def read_data(
     label: str | None = None,
     only: tuple[str, ...] | None = None,
     to_fit: bool = True,
+    top_variance: int | None = None,
 ) -> Data:
-    """The numbers of a file: complete, and if they are to be fitted, varying."""
+    """The numbers of a file: complete, and if they are to be fitted, varying and not too many."""
     table = read_file(file, options, () if label is None else (label,), only)
     for name in only or ():
         if name in table.left_out:
@@ -96,6 +98,9 @@ def read_data(
     table = table.complete(options.drop_missing)
     if to_fit:
         table = table.varying()
+        if top_variance is not None:
+            table = table.most_varying(top_variance)
+        check_memory(table.source, *table.values.shape)
     for text in [*_notes(table), *table.notes]:
         note(text)
     data = Data(table, label, options)

@@ -159,6 +159,14 @@ class MixtureOptions:
     max_iter: Annotated[int, option("Maximum number of iterations of a start.", min=1, metavar="N")] = 200
 
 
+TopVarianceOption = Annotated[
+    int | None,
+    option(
+        "Keep only the N columns of largest variance, as measured in the file: for very wide tables in one unit.",
+        min=1,
+        metavar="N",
+    ),
+]
 LabelOption = Annotated[
     str | None, option("Column of known classes: not fitted, but compared with the clusters.", metavar="COL")
 ]

@@ -34,14 +34,38 @@ def test_many_batches_are_one_table(tmp_path: Path) -> None:
     assert seen[-1] == (tmp_path / "table.csv").stat().st_size
 
 
-def test_a_column_that_turns_out_to_be_text_later_is_left_out(tmp_path: Path) -> None:
+def test_a_typo_in_a_column_of_numbers_is_an_error_with_its_row(tmp_path: Path) -> None:
+    remedy = "correct it, declare it missing with --missing 1.5x, or leave out the column with --drop a"
+    with pytest.raises(ValueError, match=rf"has text in columns of numbers: a \('1.5x' in row 2\); {remedy}"):
+        read(tmp_path, "a,b\n1,2\n1.5x,3\n4,1\n")  # a typo makes the cells differ, as names of rows do
+    with pytest.raises(ValueError, match=r"a \('\?' in row 1\), b \('x y' in row 3\); .* --missing '\?', .* --drop a"):
+        read(tmp_path, "a,b\n?,2\n5,3\n4,x y\n")
+    assert read(tmp_path, "a,b\n1,2\n1.5x,3\n4,1\n", drop=["a"]).names == ("b",)
+    assert np.isnan(read(tmp_path, "a,b\n1,2\n1.5x,3\n4,1\n", missing=["1.5x"]).values[1, 0])
+    assert read(tmp_path, "a,b\n1,2\n1.5x,3\n4,1\n", only=("b",)).names == ("b",)
+
+
+def test_a_typo_in_the_last_batch(tmp_path: Path) -> None:
     n = 1_000_000
     lines = [f"{i},{i * i},{i % 7}" for i in range(1, n + 1)]
     lines[n - 500] = f"{n - 499},unknown,3"
-    table = read(tmp_path, "\n".join(["a,b,c", *lines]), only=("a", "b", "c"))
-    assert table.names == ("a", "c")
-    assert table.left_out == {"b": f"'unknown' in row {n - 499}"}
-    np.testing.assert_array_equal(table.values[:, 0], np.arange(1, n + 1))
+    with pytest.raises(ValueError, match=rf"b \('unknown' in row {n - 499}\)"):
+        read(tmp_path, "\n".join(["a,b,c", *lines]))
+
+
+def test_a_column_of_numbers_and_as_many_texts_is_text(tmp_path: Path) -> None:
+    table = read(tmp_path, "a,b\n1,2\nx,3\ny,1\n2,5\n")
+    assert table.names == ("b",)
+    assert table.left_out == {"a": "'x' in row 2"}
+
+
+def test_text_is_counted_over_all_batches(tmp_path: Path) -> None:
+    # Numbers in the first 8 MB only: the column is text, and the others keep their numbers.
+    n = 1_500_000
+    lines = [f"{i},{i if i < 600_000 else 'x'}" for i in range(n)]
+    table = read(tmp_path, "\n".join(["a,b", *lines]), only=("a", "b"))
+    assert table.left_out == {"b": "'x' in row 600001"}
+    np.testing.assert_array_equal(table.values[:, 0], np.arange(n))
 
 
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "rownames"])
@@ -95,8 +119,14 @@ def test_columns_that_do_not_exist_are_named_with_similar_ones(tmp_path: Path) -
         read(tmp_path, "alcohol,b\n1,2\n", drop=["zzz"])
     with pytest.raises(ValueError, match="lacks 2 of 3 columns: c, d"):
         read(tmp_path, "alcohol,b\n1,2\n", only=("b", "c", "d"))
+    with pytest.raises(ValueError, match=r"lacks 2 of 2 columns: ALCOHOL \(did you mean 'alcohol'\?\), zzz$"):
+        read(tmp_path, "alcohol,b\n1,2\n", kept=("ALCOHOL", "zzz"))
 
 
 def test_columns_of_the_same_name(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has two columns called 'a' \(1 and 3\): rename one of them"):
-        read(tmp_path, "a,b,a\n1,2,3\n")
+    text = "a,b,a,c,c\n1,2,3,4,5\n"
+    with pytest.raises(ValueError, match=r"columns of the same name: a \(1, 3\), c \(4, 5\); rename .* --drop a$"):
+        read(tmp_path, text)
+    table = read(tmp_path, text, drop=["a", "c"])
+    assert table.names == ("b",)
+    assert table.values.tolist() == [[2]]

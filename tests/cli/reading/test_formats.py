@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
-import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,17 @@ def test_standard_input_in_small_pieces() -> None:
             started.stdin.flush()
         started.stdin.close()
         assert started.stdout.read().startswith(b"standard input: 6 rows")
-    assert started.returncode == 0, sys.stderr
+    assert started.returncode == 0
+
+
+def test_a_named_pipe_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    content = gzip.compress(NUMBERS.to_csv(index=False).encode())
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+    writer.start()
+    np.testing.assert_array_equal(read_table(pipe, kept=("kind",)).values, EXPECTED)
+    writer.join()
 
 
 def test_columns_of_lists_and_records_are_left_out(tmp_path: Path) -> None:
@@ -182,6 +193,17 @@ def test_the_index_of_pandas_is_not_data(tmp_path: Path) -> None:
     table = read_table(tmp_path / "a.parquet")
     assert table.names == ("a", "b") and table.named_by == "__index_level_0__"
     assert list(table.row_names) == ["1", "2", "5"]
+
+
+def test_texts_that_mean_missing_in_a_column_of_texts(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": ["1.5", " ? ", "2", ""], "b": [1, 2, 4, 8]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for path in (tmp_path / "t.parquet", tmp_path / "t.csv"):
+        with pytest.raises(ValueError, match=r"a \('\?' in row 2\); .* --missing '\?'"):
+            read_table(path)
+        table = read_table(path, ReadingOptions(missing=["?"]))
+        np.testing.assert_array_equal(table.values, [[1.5, 1], [np.nan, 2], [2, 4], [np.nan, 8]])
 
 
 def test_columns_of_other_types(tmp_path: Path) -> None:

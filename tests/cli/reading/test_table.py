@@ -32,6 +32,16 @@ def test_infinite_values_are_not_called_missing() -> None:
         table_of([[1, np.nan]] * 4).complete(drop=True)
 
 
+def test_the_columns_of_largest_variance_stay_in_their_order() -> None:
+    values = np.array([[0, 0, 0, 1e300], [1, 5, 2, -1e300], [2, -5, 4, 0.0]])
+    table = InputTable("t.csv", ("a", "b", "c", "d"), values, range(3))
+    kept = table.most_varying(3)
+    assert kept.names == ("b", "c", "d")
+    np.testing.assert_array_equal(kept.values, values[:, 1:])
+    assert kept.notes == ("kept the 3 of 4 columns with the largest variance",)
+    assert table.most_varying(4) is table
+
+
 def test_constant_columns_are_left_out() -> None:
     table = table_of([[1, 2], [1, 3], [1, 3], [1, 5]]).varying()
     assert table.names == ("b",)

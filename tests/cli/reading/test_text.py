@@ -59,6 +59,32 @@ def test_quoted_cells_contain_separators_and_line_ends(tmp_path: Path) -> None:
     assert table.texts["text"] == ["one, two\nthree", 'four "five"']
 
 
+def test_quoted_names_contain_line_ends(tmp_path: Path) -> None:
+    table = read(tmp_path, '\n"a\nb","c\r\nd"\n1,2\n3,4\n')
+    assert table.names == ("a\ufffdb", "c\ufffd\ufffdd")  # a line end must not break a message
+    assert table.values.tolist() == [[1, 2], [3, 4]]
+    names = [f"gene\n{j}" for j in range(50_000)]  # the first sample ends within the header
+    header = ",".join(f'"{name}"' for name in names)
+    table = read(tmp_path, header + "\n" + ",".join(["1"] * 50_000) + "\n" + ",".join(["2"] * 50_000))
+    assert len(table.names) == 50_000
+    assert table.values[:, -1].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal"),
+    [
+        ("a;b\n1,5;2\n", ","),
+        ("a;b\n1,5;2.5\n", "."),
+        ("a\tb\n1,5\t2\n", ","),
+        ("a\tb\n1,500\t12,000,000\n", "."),  # thousands
+        ("a\tb\n1,500\t2.5\n", "."),
+        ("a,b\n1,5\n", "."),
+    ],
+)
+def test_decimal_signs(text: str, decimal: str) -> None:
+    assert recognize(text).decimal == decimal
+
+
 @pytest.mark.parametrize("sign", ["\t", " ", ",", ";"])
 @pytest.mark.parametrize("first", ["1", "ALL_1"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from blockmix.anndata import matrix
+from blockmix.cli.memory import available_memory
 from blockmix.cli.options import ReadingOptions
 from blockmix.cli.reading.columns import Wanted, collect
 from blockmix.cli.reading.table import InputTable, check_present, check_unique
@@ -55,16 +56,17 @@ def read_table(
         One sentence that says what is wrong with the file.
     """
     options = options or ReadingOptions()
-    wanted = Wanted(kept, tuple(options.drop or ()), only)
-    file, source = Path(path), "standard input" if str(path) == "-" else str(path)
+    wanted = Wanted(kept, tuple(options.drop or ()), only, ("", *(text.strip() for text in options.missing or ())))
+    if str(path) == "-":
+        return _piped("standard input", sys.stdin.buffer.read(), options, wanted)
+    file, source = Path(path), str(path) or "."
     kind = file.suffix.lower()
-    if source == "standard input":
-        with _damage_explained(source, ".txt"):
-            return collect(source, open_text(source, io.BytesIO(sys.stdin.buffer.read()), options), wanted)
     if file.is_dir():
         raise ValueError(f"{source} is a folder: give a file")
     if not file.exists():
         raise FileNotFoundError(f"{source} does not exist")
+    if not file.is_file():
+        return _piped(source, file.read_bytes(), options, wanted)
     if file.stat().st_size == 0:
         raise ValueError(f"{source} is empty")
     if kind == ".xls":
@@ -77,6 +79,12 @@ def read_table(
         with file.open("rb") as opened:
             report = None if progress is None else lambda: progress(opened.tell())
             return collect(source, open_text(source, opened, options), wanted, report)
+
+
+def _piped(source: str, content: bytes, options: ReadingOptions, wanted: Wanted) -> InputTable:
+    """The table in a pipe, which can be read only once."""
+    with _damage_explained(source, ".csv"):
+        return collect(source, open_text(source, io.BytesIO(content), options), wanted)
 
 
 @contextmanager
@@ -138,7 +146,7 @@ _MATRICES = {".npy": _array, ".h5ad": _annotated}
 def _dense(source: str, values: Any) -> FloatArray:
     if not hasattr(values, "toarray"):
         return np.asarray(values)
-    size, available = float(values.shape[0]) * values.shape[1] * values.dtype.itemsize, _memory()
+    size, available = float(values.shape[0]) * values.shape[1] * values.dtype.itemsize, available_memory()
     if size > available / 4:  # the table, a copy for the starts, and what the fit itself needs
         raise MemoryError(
             f"{source} needs {size / 1e9:.1f} GB as a dense table, and the fit up to four times that, but there are "
@@ -148,20 +156,12 @@ def _dense(source: str, values: Any) -> FloatArray:
     return dense
 
 
-def _memory() -> float:
-    """Bytes of memory of the machine; infinite where the system does not say (Windows)."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
-
-
 def _selected(table: InputTable, wanted: Wanted) -> InputTable:
     """The wanted columns of a matrix, in floating point."""
     names, values = table.names, table.values
     if len(values) == 0:
         raise ValueError(f"{table.source} has no rows")
-    check_unique(table.source, names)
+    check_unique(table.source, names, wanted.dropped)
     check_present(table.source, names, (*(wanted.only or ()), *wanted.dropped))
     used = tuple(name for name in wanted.only or names if name not in wanted.dropped)
     if used != names:

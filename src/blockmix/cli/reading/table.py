@@ -6,6 +6,7 @@ the remedy.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -74,6 +75,18 @@ class InputTable:
         names = tuple(name for name in self.names if name not in constant)
         return replace(self, names=names, values=self.values[:, varies], left_out=self.left_out | constant)
 
+    def most_varying(self, n: int) -> InputTable:
+        """The table with only the `n` columns of largest variance."""
+        p = len(self.names)
+        if n >= p:
+            return self
+        with np.errstate(over="ignore"):  # an infinite variance is among the largest
+            variances = np.concatenate([self.values[:, j : j + 1000].var(axis=0) for j in range(0, p, 1000)])
+        kept = np.sort(np.argsort(-variances, kind="stable")[:n])
+        names = tuple(self.names[j] for j in kept)
+        notes = (*self.notes, f"kept the {n} of {p} columns with the largest variance")
+        return replace(self, names=names, values=self.values[:, kept], notes=notes)
+
     def complete(self, drop: bool) -> InputTable:
         """The table if all its numbers are finite; with `drop`, without the rows that have others."""
         finite = np.isfinite(self.values)
@@ -107,13 +120,18 @@ class InputTable:
         )
 
 
-def check_unique(source: str, names: Sequence[str]) -> None:
-    """Raise a ValueError if two columns have the same name."""
-    seen: dict[str, int] = {}
+def check_unique(source: str, names: Sequence[str], dropped: Sequence[str] = ()) -> None:
+    """Raise a ValueError that lists the names that several columns have, except those that are dropped."""
+    places: dict[str, list[str]] = {}
     for place, name in enumerate(names, start=1):
-        if name in seen:
-            raise ValueError(f"{source} has two columns called {name!r} ({seen[name]} and {place}): rename one of them")
-        seen[name] = place
+        places.setdefault(name, []).append(str(place))
+    repeated = [name for name in places if len(places[name]) > 1 and name not in dropped]
+    if repeated:
+        listed = shortened([f"{name} ({', '.join(places[name])})" for name in repeated])
+        raise ValueError(
+            f"{source} has columns of the same name: {listed}; rename them, or leave them out with --drop "
+            f"{shlex.quote(repeated[0])}"
+        )
 
 
 def check_present(source: str, names: Sequence[str], wanted: Sequence[str]) -> None:
@@ -122,11 +140,14 @@ def check_present(source: str, names: Sequence[str], wanted: Sequence[str]) -> N
     absent = [name for name in wanted if name not in known]
     if not absent:
         return
-    near = get_close_matches(absent[0], names, 1)
+    folded = {name.casefold(): name for name in names}
+    near = {name: get_close_matches(name.casefold(), folded, 1) for name in absent[:_SHOWN]}
+    hints = {name: f"did you mean {folded[found[0]]!r}?" for name, found in near.items() if found}
     if len(absent) == 1:
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {shortened(list(names))}"
+        hint = hints.get(absent[0], f"it has {shortened(list(names))}")
         raise ValueError(f"{source} has no column {absent[0]!r}: {hint}")
-    raise ValueError(f"{source} lacks {len(absent)} of {len(wanted)} columns: {shortened(absent)}")
+    listed = [f"{name} ({hints[name]})" if name in hints else name for name in absent]
+    raise ValueError(f"{source} lacks {len(absent)} of {len(wanted)} columns: {shortened(listed)}")
 
 
 def shortened(names: list[str], shown: int = _SHOWN) -> str:

@@ -27,6 +27,8 @@ _BLOCK = 2**23  # bytes of a batch
 _SEPARATORS = "\t;,| "  # in this order of preference: 1,5;2,5 has the cells 1,5 and 2,5
 _NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
 
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+")
+
 
 @dataclass(frozen=True, eq=False)
 class Batches:
@@ -127,9 +129,7 @@ def recognize(text: str, header: bool | None = None) -> Layout:
     names = [cell.strip() if named else f"x{j}" for j, cell in enumerate(first)]
     if named and _is_short(text, first, rows):
         names = ["", *names]
-    dotted = any("." in cell and _NUMBER.fullmatch(cell) for row in rows for cell in row)
-    decimal = "," if separator == ";" and not dotted else "."
-    return Layout(separator, tuple(names), named, end_of_first if named else 0, decimal)
+    return Layout(separator, tuple(names), named, end_of_first if named else 0, _decimal(separator, rows))
 
 
 def _rows(text: str, separator: str) -> list[tuple[int, list[str]]]:
@@ -151,6 +151,15 @@ def _separator(text: str) -> str:
 
     best = max(_SEPARATORS, key=agreement)
     return best if agreement(best) > 0 else ","
+
+
+def _decimal(separator: str, rows: list[list[str]]) -> str:
+    """The decimal sign: a comma in a table with semicolons, or if there are commas that separate no thousands."""
+    numbers = [cell.strip() for row in rows for cell in row if _NUMBER.fullmatch(cell)]
+    if separator == "," or any("." in number for number in numbers):
+        return "."
+    commas = any("," in number and not _THOUSANDS.fullmatch(number) for number in numbers)
+    return "," if separator == ";" or commas else "."
 
 
 def _is_short(text: str, header: list[str], rows: list[list[str]]) -> bool:
