@@ -82,9 +82,10 @@ def _check_attributes(model: Any, *needed: str) -> dict[str, int]:
 def _check_mixture(model: Any, *needed: str) -> dict[str, int]:
     lengths = _check_attributes(model, "n_features_in_", "weights_", "means_", "row_labels_", "_parameters", *needed)
     require(model.n_features_in_ == lengths["p"], f"n_features_in_ is not {lengths['p']}")
-    resolution = vars(model).get("resolution_", Resolution.none())
-    known = isinstance(resolution, Resolution) and (resolution.columns < lengths["p"]).all()
-    require(known, f"resolution_ is not that of {lengths['p']} columns")
+    if "resolution_" in vars(model):  # not in files of version 0.1
+        resolution = model.resolution_
+        known = isinstance(resolution, Resolution) and (resolution.columns < lengths["p"]).all()
+        require(known, f"resolution_ is not that of {lengths['p']} columns")
     return lengths
 
 
