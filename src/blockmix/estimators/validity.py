@@ -17,7 +17,7 @@ from blockmix.em.factor.parameters import FactorParameters
 from blockmix.estimators.factor import FactorBiclustering, _check_letters
 from blockmix.estimators.stored_values import is_label, is_positive, is_real, require
 from blockmix.estimators.topics.importance import Topic
-from blockmix.rows import EXACT
+from blockmix.rows import Resolution
 from blockmix.structure.blocks import BlockCovariance
 
 if TYPE_CHECKING:
@@ -82,9 +82,10 @@ def _check_attributes(model: Any, *needed: str) -> dict[str, int]:
 def _check_mixture(model: Any, *needed: str) -> dict[str, int]:
     lengths = _check_attributes(model, "n_features_in_", "weights_", "means_", "row_labels_", "_parameters", *needed)
     require(model.n_features_in_ == lengths["p"], f"n_features_in_ is not {lengths['p']}")
-    resolution = vars(model).get("resolution_", EXACT)
-    known = isinstance(resolution, Resolution) and (resolution.columns < lengths["p"]).all()
-    require(known, f"resolution_ is not that of {lengths['p']} columns")
+    if "resolution_" in vars(model):  # not in files of version 0.1
+        resolution = model.resolution_
+        known = isinstance(resolution, Resolution) and (resolution.columns < lengths["p"]).all()
+        require(known, f"resolution_ is not that of {lengths['p']} columns")
     return lengths
 
 
