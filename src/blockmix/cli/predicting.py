@@ -56,8 +56,20 @@ def predict_rows(
         "label": label,
         "ari": data.agreement(clusters),
     }
+    _output(summary, head, lines, writing, [path, file])
+    if summary["ari"] is not None and not writing.json:
+        note(f"agreement with {label}: adjusted Rand index {summary['ari']:.3f}")
+
+
+def _output(
+    summary: dict[str, Any],
+    head: list[str],
+    lines: list[tuple[str, int, str]],
+    writing: WritingOptions,
+    inputs: list[str | Path],
+) -> None:
     if writing.out is not None:
-        with results.folder(writing.out, "predictions", [path, file]) as folder, results.blaming(writing.out):
+        with results.folder(writing.out, "predictions", inputs) as folder, results.blaming(writing.out):
             results.write_csv(folder / results.PREDICTIONS, head, lines, writing.raw_text)
             results.write_json(folder / results.PREDICTIONS_SUMMARY, summary)
     if writing.json:
@@ -69,8 +81,6 @@ def predict_rows(
         check_output()
     else:
         print(f"Written to {writing.out}: {', '.join(summary['files'])}")
-    if summary["ari"] is not None and not writing.json:
-        note(f"agreement with {label}: adjusted Rand index {summary['ari']:.3f}")
 
 
 def read_for_model(path: Path, model: Any, file: str, label: str | None, reading: ReadingOptions) -> Data:
