@@ -92,6 +92,8 @@ def test_a_fit_is_monotone_dense_and_counted(
     else:
         price = sum(oracles.partition_price(model.column_labels_[g]) for g in distinct(model))
         price += sum((c - 2) * np.log(c) for c, name in blocks if name == "tree")
+        whole = np.log(16) + sum(np.log(16 / j) for j in range(1, 16))  # one group is a choice unless it is full
+        price += whole * sum(c == 16 and name != "full" for c, name in blocks)
         assert model.partition_price_ == pytest.approx(price)
     price = 0.5 * np.log(weights.sum()) * model.n_parameters_ + model.partition_price_
     assert model.bic(X, weights) == pytest.approx(-2 * (model.log_likelihood_ - price), rel=1e-9)
