@@ -193,7 +193,7 @@ def test_a_stopped_fit_goes_on_to_the_same_result(shape: Any, shared: bool, iter
         "shared_covariance": shared,
         "random_state": 0,
         "tol": 1e-9,
-        "max_iter": 500,
+        "max_iter": 40,
     }
 
     def callback(progress: Progress) -> None:
