@@ -225,7 +225,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
             return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
         if isinstance(given, Integral):
             return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
-        chosen = isinstance(given, str) and given == "auto"
+        chosen = isinstance(given, str) and given in ("auto", "optimal")
         rule = OptimalRule(self.block_model) if chosen else as_rule(given, "n_column_groups")
         return (rule,) * self.n_components, True
 

@@ -276,7 +276,7 @@ def block_models(shape: object) -> tuple[BlockModel, ...]:
         return FULL, FactorBlock(int(shape))
     if isinstance(shape, BlockModel) and not isinstance(shape, type):
         return FULL, shape
-    if isinstance(shape, Sequence) and all(isinstance(model, BlockModel) for model in shape):
+    if isinstance(shape, Sequence) and shape and all(isinstance(model, BlockModel) for model in shape):
         return tuple(shape)
     raise ValueError(
         f"block_model={shape!r} must be one of {', '.join(_SHAPES)}, a number of factors, or an object with the "

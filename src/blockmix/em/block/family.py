@@ -72,8 +72,5 @@ class BlockFamily:
         return log_joint(chunk, Density.of(parameters, chunk.X.dtype))
 
     def admits(self, layout: Layout) -> bool:
-        """Whether a layout has the numbers of groups, and the sharing, that the settings ask for."""
-        numbers = zip(self.proposer.n_groups, layout.partitions, strict=True)
-        return layout.shared == self.proposer.shared and all(
-            number == partition.n_groups for number, partition in numbers if isinstance(number, int)
-        )
+        """Whether a layout has the sharing, the numbers of groups and the shapes that the settings ask for."""
+        return self.proposer.admits(layout)

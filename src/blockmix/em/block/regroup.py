@@ -17,7 +17,7 @@ from blockmix.em.block.sweep import Statistics, component_means, full_scatter, u
 from blockmix.grouping.protocols import Grouping
 from blockmix.grouping.registry import find_groups
 from blockmix.rows import Rows
-from blockmix.structure.block_models import FULL, BlockModel, offered
+from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -142,11 +142,28 @@ class Proposer:
 
     def _proposed(self, g: int, S: FloatArray, n: float) -> Groups:
         found = find_groups(S, max(n, 2.0), self.n_groups[g], self.grouping, price=self.price or None)
-        shapes = found.shapes
-        if not shapes and self.shape.name != FULL.name:
-            sizes = found.partition.sizes.tolist()
-            shapes = tuple(self.shape if offered(self.shape, c) else FULL for c in sizes)
+        shapes = found.shapes or self._shapes(found.partition)
         return Groups(found.partition, () if all(model.name == FULL.name for model in shapes) else shapes)
+
+    def _shapes(self, partition: Partition) -> tuple[BlockModel, ...]:
+        """The given shape for the groups where it is cheaper than a full block."""
+        return tuple(self.shape if offered(self.shape, c) else FULL for c in partition.sizes.tolist())
+
+    def admits(self, layout: Layout) -> bool:
+        """Whether a layout has the sharing, the numbers of groups and the shapes that the settings ask for."""
+        if layout.shared != self.shared:
+            return False
+        for g, (wanted, partition) in enumerate(zip(self.n_groups, layout.partitions, strict=True)):
+            models = layout.shapes[0 if self.shared else g] if layout.shapes else (FULL,) * partition.n_groups
+            names = [model.name for model in models]
+            if isinstance(wanted, int) and wanted != partition.n_groups:
+                return False
+            if hasattr(wanted, "block_model"):
+                if not set(names) <= {model.name for model in block_models(wanted.block_model)}:
+                    return False
+            elif names != [model.name for model in self._shapes(partition)]:
+                return False
+        return True
 
     def _better(self, S: FloatArray, n: float, new: Groups, old: Groups) -> Groups:
         """The new groups if they raise the objective, else the old ones themselves."""

@@ -1,0 +1,265 @@
+"""OptimalRule: the best of all cuts, its price, chance groups, planted modules, and shapes of a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from strategies import Matrix, covariance, seeds
+
+from blockmix import GaussianBiclustering
+from blockmix.grouping import GreedyGrouping, HierarchicalGrouping, PenalizedGrouping
+from blockmix.grouping.hierarchical import spans
+from blockmix.grouping.optimal import OptimalRule, best_cut, best_shapes, branch_worths
+from blockmix.metrics import adjusted_rand
+from blockmix.structure.block_models import FULL, BlockFit, BlockModel, FactorBlock, TreeBlock, block_models
+from blockmix.structure.moments import definite_correlation
+from blockmix.structure.objective import bic_price, partition_price, partition_prices
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray
+
+HIERARCHICAL = HierarchicalGrouping()
+
+
+def module_rows(seed: int, sizes: list[int], n_rows: int, strength: float = 0.5) -> tuple[Matrix, Partition]:
+    """Rows with one factor per group of columns, random signs; groups of one column are independent."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    factors = rng.standard_normal((n_rows, len(sizes)))[:, labels] * rng.choice([-1, 1], len(labels))
+    X: Matrix = np.sqrt(strength) * factors + np.sqrt(1 - strength) * rng.standard_normal((n_rows, len(labels)))
+    order = rng.permutation(len(labels))
+    return X[:, order], Partition(labels[order])
+
+
+def cuts(tree: Matrix) -> Iterator[list[int]]:
+    """Every cut of a tree, as the nodes that are groups."""
+    p = len(tree) + 1
+
+    def below(v: int) -> Iterator[list[int]]:
+        yield [v]
+        if v >= p:
+            left, right = tree[v - p, :2].astype(int)
+            for a in below(left):
+                for b in below(right):
+                    yield a + b
+
+    yield from below(2 * p - 2)
+
+
+def grouped(partition: Partition) -> int:
+    """Columns in groups of several."""
+    return int(partition.sizes[partition.sizes > 1].sum())
+
+
+class CompoundSymmetry:
+    """A user's own shape: one correlation ±r between all columns, c + 1 parameters."""
+
+    name = "compound symmetry"
+
+    def n_parameters(self, c: int) -> int:
+        return c + 1
+
+    def choice_price(self, c: int) -> float:
+        return 0.0
+
+    def rows_needed(self, c: int) -> int:
+        return min(c, 2)
+
+    def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
+        c, deviations = len(S), np.sqrt(S.diagonal())
+        units = np.outer(deviations, deviations)
+        r = ((S / units).sum() - c) / max(c * (c - 1), 1)
+        r = min(max(r, -0.9 / max(c - 1, 1)), 0.999)
+        sigma = units * (r + (1 - r) * np.eye(c))
+        deviance = float(np.linalg.slogdet(sigma)[1] + np.trace(np.linalg.solve(sigma, S)))
+        return BlockFit(sigma, deviance)
+
+    def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
+        return state
+
+    def accepts(self, state: FloatArray, c: int) -> bool:
+        return False
+
+    def loadings(self, state: FloatArray | None) -> FloatArray | None:
+        return None
+
+    def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
+        return np.array([self.fit(R[lo:hi, lo:hi]).deviance for lo, hi in span])
+
+
+@pytest.mark.parametrize("shape", ["auto", "full", "tree", 1, CompoundSymmetry()], ids=str)
+@given(seeds, st.integers(1, 9), st.sampled_from([5, 20, 200]))
+@settings(max_examples=25)
+def test_the_best_of_all_cuts_is_found(shape: object, seed: int, p: int, n_rows: int) -> None:
+    # Exhaustive. Red if a branch is closed once it is not worth a group, or a cut is horizontal.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, p)) + rng.standard_normal((n_rows, 3))[:, rng.integers(0, 3, p)]
+    R = definite_correlation(covariance(X))
+    tree = HIERARCHICAL.tree(R)
+    order, span = spans(tree)
+    worth, _ = branch_worths(R[np.ix_(order, order)], tree, span, n_rows, bic_price(n_rows), block_models(shape))
+    chosen = best_cut(worth, tree)
+    assert sorted(j for v in chosen for j in range(*span[v])) == list(range(p))
+    assert worth[chosen].sum() == pytest.approx(max(worth[cut].sum() for cut in cuts(tree)), abs=1e-9)
+
+
+@given(seeds, st.integers(2, 8), st.sampled_from([12, 40, 200]), st.floats(0.1, 8))
+def test_the_worth_of_full_groups_is_their_objective(seed: int, p: int, n_rows: int, price: float) -> None:
+    # Literal objective of a cut, with the price of its partition, less that of all columns alone.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, p)) + rng.standard_normal((n_rows, 2))[:, rng.integers(0, 2, p)]
+    R = definite_correlation(covariance(X))
+    tree = HIERARCHICAL.tree(R)
+    order, span = spans(tree)
+    worth, shape = branch_worths(R[np.ix_(order, order)], tree, span, n_rows, price, (FULL,))
+    assert not shape.any()
+    apart = n_rows * oracles.objective(R, range(p)) - price * p
+    for cut in cuts(tree):
+        labels = np.empty(p, dtype=int)
+        for k, v in enumerate(cut):
+            labels[order[slice(*span[v])]] = k
+        literal = n_rows * oracles.objective(R, labels) - price * oracles.n_parameters(labels)
+        assert worth[cut].sum() == pytest.approx(literal - oracles.partition_price(labels) - apart, abs=1e-6)
+
+
+def test_prices_of_groups_by_hand() -> None:
+    # p = 4: log p + Σ_{j<c} log(p/j) for c = 2, 3, 4; nothing for no column and for one alone.
+    log4, log2 = np.log(4), np.log(2)
+    expected = [0, 0, log4 + log4, log4 + log4 + log2, log4 + log4 + log2 + np.log(4 / 3)]
+    assert_allclose(partition_prices(4), expected)
+    assert_allclose(partition_prices(1), [0, 0])
+    assert partition_price(Partition([0, 0, 1, 2])) == pytest.approx(2 * log4)
+    assert partition_price(Partition([0, 0, 1, 1])) == pytest.approx(4 * log4)
+    assert partition_price(Partition([0, 1, 2, 3])) == 0
+    assert partition_price(Partition([0, 0, 0, 0])) == 0
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=7))
+def test_the_price_of_a_partition_is_its_literal_sum(labels: list[int]) -> None:
+    assert partition_price(Partition(labels)) == pytest.approx(oracles.partition_price(labels), abs=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [30, 100, 1000])
+def test_independent_columns_stay_alone(n_rows: int) -> None:
+    # Red without the price of the partition: BIC alone groups half of the columns at 100 rows.
+    S = [covariance(np.random.default_rng(seed).standard_normal((n_rows, 30))) for seed in range(6)]
+    found = [grouped(OptimalRule().choose(one, n_rows, HIERARCHICAL).partition) for one in S]
+    assert sum(found) <= 0.03 * 6 * 30 + 2
+
+
+@pytest.mark.parametrize("n_rows", [50, 300])
+def test_a_planted_module_is_found(n_rows: int) -> None:
+    # 20 columns of one factor among 60: a full block of them costs 210 parameters, one factor 40.
+    X, truth = module_rows(0, [20] + [1] * 40, n_rows)
+    found = OptimalRule().choose(covariance(X), n_rows, HIERARCHICAL)
+    assert adjusted_rand(truth, found.partition) > 0.85
+    assert found.shapes[int(found.partition.sizes.argmax())].name == "1 factor"
+    if n_rows == 50:
+        full = OptimalRule("full").choose(covariance(X), n_rows, HIERARCHICAL)
+        assert adjusted_rand(truth, full.partition) < 0.5
+
+
+def test_a_chain_is_a_tree() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 24))
+    for j in range(1, 12):
+        X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
+    found = OptimalRule().choose(covariance(X), 150, HIERARCHICAL)
+    largest = int(found.partition.sizes.argmax())
+    assert set(found.partition.groups[largest]) <= set(range(12)) and found.partition.sizes.max() > 6
+    assert found.shapes[largest].name == "tree"
+
+
+def test_shapes_belong_to_their_groups() -> None:
+    # One shape per group, in the order of the labels, each cheaper than a full block or full.
+    X, _ = module_rows(1, [12, 8, 3, 2, 1, 1], 150, 0.7)
+    found = OptimalRule().choose(covariance(X), 150, HIERARCHICAL)
+    assert len(found.shapes) == found.partition.n_groups
+    for shape, c in zip(found.shapes, found.partition.sizes.tolist(), strict=True):
+        assert c >= {"full": 1, "1 factor": 4, "2 factors": 5, "tree": 3}[shape.name]
+    by_size = {c: shape.name for shape, c in zip(found.shapes, found.partition.sizes.tolist(), strict=True)}
+    assert by_size[12] == "1 factor" and by_size[1] == "full"
+
+
+@given(seeds, st.integers(2, 12))
+@settings(max_examples=20)
+def test_scale_sign_and_order_of_the_columns_do_not_matter(seed: int, p: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, _ = module_rows(seed, [p // 2, p - p // 2] if p > 2 else [p], 80, 0.7)
+    factors, order = rng.choice([-1, 1], p) * 10.0 ** rng.uniform(-3, 3, p), rng.permutation(p)
+    one = OptimalRule().choose(covariance(X), 80, HIERARCHICAL)
+    other = OptimalRule().choose(covariance((X * factors)[:, order]), 80, HIERARCHICAL)
+    assert other.partition == Partition(one.partition.labels[order])
+
+
+@pytest.mark.parametrize("grouping", [GreedyGrouping(), PenalizedGrouping()], ids=["greedy", "penalized"])
+def test_a_grouping_without_a_tree_has_shapes_as_well(grouping: object) -> None:
+    X, truth = module_rows(2, [10, 10], 150, 0.7)
+    found = OptimalRule(1).choose(covariance(X), 150, grouping)  # type: ignore[arg-type]
+    assert adjusted_rand(truth, found.partition) == 1
+    assert [shape.name for shape in found.shapes] == ["1 factor", "1 factor"]
+
+
+def test_the_best_shape_of_each_block() -> None:
+    # Worth of a literal list. Red if the price of the parameters or of the structure is left out.
+    X, truth = module_rows(3, [9, 3, 1], 100, 0.6)
+    R = definite_correlation(covariance(X))
+    models: list[BlockModel] = [FULL, FactorBlock(1), FactorBlock(2), TreeBlock()]
+    for group, shape in zip(truth.groups, best_shapes(R, truth, 100, bic_price(100), models), strict=True):
+        c, block = len(group), R[np.ix_(group, group)]
+        worth = {
+            m.name: -50 * m.fit(block).deviance - bic_price(100) * m.n_parameters(c) - m.choice_price(c)
+            for m in models
+            if m is FULL or m.n_parameters(c) < c * (c + 1) / 2
+        }
+        assert shape.name == max(worth, key=lambda name: worth[name])
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("n_rows", [2, 3, 50])
+def test_few_columns_and_few_rows_have_an_answer(p: int, n_rows: int) -> None:
+    X = np.random.default_rng(0).standard_normal((n_rows, 1)) * np.ones(p) + 1e-3 * np.arange(p)
+    found = OptimalRule().choose(covariance(X), n_rows, HIERARCHICAL)
+    assert found.partition.n_columns == p and len(found.shapes) == found.partition.n_groups
+
+
+def test_more_columns_than_rows_have_an_answer() -> None:
+    X, truth = module_rows(0, [15, 15] + [1] * 10, 20, 0.8)
+    found = OptimalRule().choose(covariance(X), 20, HIERARCHICAL)
+    assert adjusted_rand(truth, found.partition) > 0.6
+    for shape, c in zip(found.shapes, found.partition.sizes.tolist(), strict=True):
+        assert shape.name != "full" or c < 19  # a full block would be singular
+
+
+# A shape of the user's own
+
+
+def test_a_shape_of_the_users_own_is_chosen_where_it_is_right() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((60, 2)), 8, axis=1) + rng.standard_normal((60, 16))
+    own = CompoundSymmetry()
+    assert isinstance(own, BlockModel)
+    found = OptimalRule(own).choose(covariance(X), 60, HIERARCHICAL)
+    assert found.partition == Partition(np.repeat([0, 1], 8))
+    assert found.shapes == (own, own)
+    several = OptimalRule([FULL, FactorBlock(1), own]).choose(covariance(X), 60, HIERARCHICAL)
+    assert several.shapes == (own, own)  # nine parameters instead of sixteen
+
+
+@pytest.mark.parametrize("n_groups", ["auto", 2])
+def test_a_mixture_takes_a_shape_of_the_users_own(n_groups: object) -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((60, 2)), 8, axis=1) + rng.standard_normal((60, 16))
+    model = GaussianBiclustering(1, n_groups, block_model=CompoundSymmetry()).fit(X)  # type: ignore[arg-type]
+    assert model.block_shapes_ == (("compound symmetry",) * 2,)
+    assert model.n_parameters_ == 16 + 2 * 9
+    assert model.loadings_ == ((None, None),)
+    R = model.covariances_[0] / np.sqrt(np.outer(*[model.covariances_[0].diagonal()] * 2))
+    inside = R[:8, :8][np.triu_indices(8, 1)]
+    assert_allclose(inside, inside[0])
+    assert (np.diff(model.log_likelihood_trace_) >= -1e-9).all()
