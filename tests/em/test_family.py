@@ -231,6 +231,32 @@ def assert_same_state(a: LoopState[Any], b: LoopState[Any]) -> None:
             assert_array_equal(value, getattr(b.parameters, name), err_msg=name)
 
 
+class Remembering(SphericalFamily):
+    """Proposes column groups three times, and remembers each proposal."""
+
+    def __init__(self) -> None:
+        self.given: list[frozenset[str]] = []
+
+    def regroup(
+        self, rows: Rows, parameters: Spheres, statistics: Sums, enough: float, memory: frozenset[str]
+    ) -> Regroup[Spheres]:
+        self.given.append(memory)
+        tried = memory | {f"proposal {len(memory)}"}
+        return Regroup(self.maximize(statistics, parameters), changed=len(tried) < 4, memory=tried)
+
+
+def test_a_regroup_gets_what_the_last_one_remembered() -> None:
+    # Red if the memory is lost between regroups: a family would try the same groups for ever.
+    X, z = table()
+    rows, family = ArrayRows.standardized(X), Remembering()
+    found = run(family, rows, replace(begun(family, rows, z), memory=frozenset({"start"})), TOL, 500)
+    assert found.outcome is Outcome.CONVERGED
+    expected = [{"start", *(f"proposal {i}" for i in range(1, count))} for count in range(1, len(family.given) + 1)]
+    assert [set(memory) for memory in family.given] == expected
+    assert len(family.given) >= 3
+    assert found.state.memory == expected[-1] | {f"proposal {len(family.given)}"}
+
+
 def test_spheres_follow_scikit_learn_step_by_step() -> None:
     # The loop adds nothing to EM where a family has no column groups.
     X, _ = table()
