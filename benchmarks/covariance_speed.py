@@ -26,10 +26,10 @@ from turns import in_turns
 from blockmix import BlockDiagonalCovariance
 from blockmix.datasets import simulated
 from blockmix.grouping import HierarchicalGrouping
-from blockmix.grouping.greedy import principal_start, sweep
+from blockmix.grouping.greedy import principal_start
+from blockmix.grouping.move_columns import MutablePartition, move_columns
 from blockmix.metrics import matched_accuracy
 from blockmix.structure.moments import correlation
-from blockmix.structure.objective import ColumnMoves
 
 
 def whole_fit() -> None:
@@ -66,9 +66,9 @@ def greedy_sweep() -> None:
     found = []
 
     def ours() -> None:
-        moves = ColumnMoves(R, start)
-        sweep(moves)
-        found.append(moves.partition)
+        groups = MutablePartition(R, start)
+        move_columns(groups)
+        found.append(groups.partition)
 
     def literal() -> None:
         labels = start.labels.copy()

@@ -1,11 +1,15 @@
-"""Pictures of the experiments: curves, matrices and bars with titles, units and legends (matplotlib).
+"""Figures of the experiments: curves, matrices and compared methods (matplotlib).
 
-A table of plain values, as `harness.mean_by` makes it, comes in; a PNG beside its CSV goes out.
+Tables of plain values, as made by `harness.mean_by`, are drawn to a PNG beside their CSV. Run as a script, it redraws
+figures from the committed tables without repeating any run.
 """
 
 from __future__ import annotations
 
+import csv
+from argparse import Namespace
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from harness import Task, folder  # first: it sets the number of threads
@@ -21,9 +25,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# Okabe and Ito's color-blind safe colors.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
 MARKERS = "osD^vPX*"
+GRAY = "#888888"
 
 
 def sheet(rows: int, columns: int, title: str, size: tuple[float, float]) -> tuple[Figure, np.ndarray]:
@@ -40,26 +45,30 @@ def save(figure: Figure, name: str, options: Any) -> None:
     plt.close(figure)
 
 
-def curves(ax: Axes, table: list[Task], x: str, y: str, *, factor: float = 1.0, band: bool = False) -> None:
-    """One line per method, with a band of plus and minus a standard deviation if asked for."""
-    for i, method in enumerate(dict.fromkeys(line["method"] for line in table)):
+def curves(ax: Axes, table: list[Task], x: str, y: str, *, factor: float = 1.0, deviations: bool = False) -> None:
+    """One line per method over evenly spaced values of x, with standard deviations if asked for.
+
+    Methods are moved apart sideways, so that none hides another where their values agree.
+    """
+    values, methods = sorted({line[x] for line in table}), list(dict.fromkeys(line["method"] for line in table))
+    step = 0.75 / len(methods)
+    for i, method in enumerate(methods):
         lines = [line for line in table if line["method"] == method]
-        places = [line[x] for line in lines]
+        places = [values.index(line[x]) + step * (i - (len(methods) - 1) / 2) for line in lines]
         middle = factor * np.array([line[y] for line in lines])
-        # Thinner and smaller one by one: lines that lie on each other stay visible.
-        style = {"linewidth": 3.4 - 0.4 * i, "marker": MARKERS[i], "markersize": 10 - i}
-        ax.plot(places, middle, color=COLORS[i], label=method, **style)
-        if band:
-            spread = factor * np.array([line[f"{y}_sd"] for line in lines])
-            ax.fill_between(places, middle - spread, middle + spread, color=COLORS[i], alpha=0.15, linewidth=0)
-    ax.set_xscale("log")
-    ax.set_xticks(sorted({line[x] for line in table}), [str(n) for n in sorted({line[x] for line in table})])
-    ax.minorticks_off()
-    ax.grid(alpha=0.3)
+        spread = factor * np.array([line[f"{y}_sd"] for line in lines]) if deviations else None
+        style = {"linewidth": 1.2, "marker": MARKERS[i], "markersize": 6, "elinewidth": 1, "capsize": 2}
+        ax.errorbar(places, middle, spread, color=COLORS[i], label=method, **style)
+    for place in range(1, len(values)):
+        ax.axvline(place - 0.5, color="#DDDDDD", linewidth=0.8)
+    ax.set_xlim(-0.5, len(values) - 0.5)
+    ax.set_xticks(range(len(values)), [str(n) for n in values])
+    ax.tick_params(axis="x", length=0)
+    ax.grid(axis="y", alpha=0.3)
 
 
 def matrix(ax: Axes, values: np.ndarray, title: str, limits: tuple[float, float], cmap: str, digits: int = -1) -> Any:
-    """A matrix in colours; with digits, the values are written into the cells."""
+    """Heat map of a matrix; with digits, cells show their values."""
     image = ax.imshow(values, cmap=cmap, vmin=limits[0], vmax=limits[1], interpolation="nearest")
     if digits >= 0:
         for (i, j), value in np.ndenumerate(values):
@@ -73,44 +82,75 @@ def matrix(ax: Axes, values: np.ndarray, title: str, limits: tuple[float, float]
 
 
 def compared(table: list[Task], title: str, figures: dict[str, str]) -> Figure:
-    """Bars of every figure (a column of axes) on every data set (a row), one bar per method.
+    """Every method on every data set (rows of axes) by every figure of merit (columns of axes), on shared x axes.
 
-    A diamond is the paper's value, from the column paper_FIGURE; seconds are on a logarithmic axis.
+    A dot is a mean over seeds, with its standard deviation; a diamond is the paper's value, from column paper_FIGURE.
     """
     sets = list(dict.fromkeys(line["data"] for line in table))
     most = max(sum(line["data"] == name for line in table) for name in sets)
-    sheet_, axes = sheet(len(sets), len(figures), title, (5.2, 0.6 + 0.3 * most))
+    sheet_, axes = sheet(len(sets), len(figures), title, (4.6, 0.7 + 0.24 * most))
     for (i, j), ax in np.ndenumerate(axes):
         figure, label = list(figures.items())[j]
         lines = [line for line in table if line["data"] == sets[i]]
-        _bars(ax, lines, figure)
+        _dots(ax, lines, figure)
+        _x_axis(ax, table, figure)
         ax.set_title(f"{sets[i]}: {label}", fontsize=10)
         ax.set_yticks(range(len(lines)), [line["method"] for line in lines] if j == 0 else [], fontsize=9)
     marks = [
-        Line2D(
-            [], [], color="black", marker="D", linestyle="", label="the paper's value (its times: on another machine)"
-        )
+        Line2D([], [], color=GRAY, marker="o", label="methods compared in the paper"),
+        Line2D([], [], color=COLORS[0], marker="o", label="blockmix (mean ± standard deviation over seeds)"),
+        Line2D([], [], color="black", marker="D", linestyle="", markerfacecolor="none", label="value in the paper"),
     ]
-    marks.append(Line2D([], [], color="black", marker="_", linestyle="-", label="mean ± standard deviation over seeds"))
-    sheet_.legend(handles=marks, loc="outside lower center", ncols=2)
+    sheet_.legend(handles=marks, loc="outside lower center", ncols=3)
     return sheet_
 
 
-def _bars(ax: Axes, lines: Sequence[Task], figure: str) -> None:
-    values = [line[figure] for line in lines]
-    ours = [line["method"].startswith("blockmix") for line in lines]
-    colors = [COLORS[0] if mine else "#BBBBBB" for mine in ours]
-    ax.barh(range(len(lines)), values, xerr=[line[f"{figure}_sd"] for line in lines], color=colors, ecolor="#444444")
+def _dots(ax: Axes, lines: Sequence[Task], figure: str) -> None:
     for i, line in enumerate(lines):
-        if line[f"paper_{figure}"] is not None:
-            ax.plot(line[f"paper_{figure}"], i, color="black", marker="D", markersize=5)
-    ax.invert_yaxis()
-    ax.grid(axis="x", alpha=0.3)
+        color = COLORS[0] if line["method"].startswith("blockmix") else GRAY
+        ax.errorbar(line[figure], i, xerr=line[f"{figure}_sd"], color=color, marker="o", markersize=6)
+        paper = line[f"paper_{figure}"]
+        if paper is not None:
+            ax.plot(paper, i, color="black", marker="D", markersize=6, markerfacecolor="none")
+        shown = f"{line[figure]:.2g}" if figure == "seconds" else f"{line[figure]:.3f}".replace("-", "−")
+        place = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "center"}
+        ax.annotate(shown, (1.02, i), fontsize=8, **place)
+    ax.set_ylim(len(lines) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(alpha=0.3)
+
+
+def _x_axis(ax: Axes, table: list[Task], figure: str) -> None:
+    """The same x axis for all data sets: logarithmic for seconds, up to 1 for shares and indices."""
+    values = [line[key] for line in table for key in (figure, f"paper_{figure}") if line[key] is not None]
     if figure == "seconds":
         ax.set_xscale("log")
-        ax.set_xlim(min(values) / 3, max(values) * 20)
+        ax.set_xlim(min(values) / 2, max(values) * 2)
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.minorticks_off()
     else:
-        ax.set_xlim(min(0, *values) - 0.02, 1.25)
-    for i, value in enumerate(values):
-        shown = f"{value:.2g}" if figure == "seconds" else f"{value:.3f}"
-        ax.annotate(shown, (0.99, i), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8)
+        ax.set_xlim(np.floor(10 * min(values) + 0.5) / 10 - 0.1, 1.03)
+        ax.set_xticks([tick for tick in np.arange(0, 1.01, 0.2) if tick >= ax.get_xlim()[0]])
+
+
+def committed(name: str) -> list[Task]:
+    """The committed table NAME.csv, with numbers as numbers and empty cells as None."""
+    with (folder(FULL) / f"{name}.csv").open(newline="") as file:
+        return [{key: _value(cell) for key, cell in line.items()} for line in csv.DictReader(file)]
+
+
+def _value(cell: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell or None
+
+
+FULL = Namespace(full=True)
+
+
+if __name__ == "__main__":
+    for name in ("recovery", "n_components", "real_sets", "gene_sets"):
+        import_module(name).draw(committed(name), FULL)

@@ -65,7 +65,7 @@ def majority(fit: Fit, g: int) -> str:
 
 def draw(name: str, found: list[Fit], options: Any) -> None:
     title = f"{name}: correlations of the genes in each row cluster, genes in group order"
-    figure, axes = sheet(2, 4, title, (4.6, 4.3))
+    figure, axes = sheet(2, 4, title, (4.3, 4.4))
     for j, fit in enumerate(found):
         X, model = np.asarray(fit.bunch.data), fit.model
         for g in range(2):
@@ -73,8 +73,10 @@ def draw(name: str, found: list[Fit], options: Any) -> None:
             observed = np.corrcoef(X[model.row_labels_ == g], rowvar=False)
             estimated = correlation(model.blocks_[g].dense())
             where = f"{fit.settings}, cluster {g + 1}: {majority(fit, g)}\n{partition.n_groups} column groups"
-            for ax in correlation_pair(observed, estimated, partition, title=where, ax=axes[g, 2 * j : 2 * j + 2]):
+            pair = axes[g, 2 * j : 2 * j + 2]
+            for ax in correlation_pair(observed, estimated, partition, title=where, colorbar=False, ax=pair):
                 ax.title.set_fontsize(9)
+    figure.colorbar(axes[0, 0].images[0], ax=axes, label="correlation", shrink=0.6)
     save(figure, f"correlations_{SETS[name][0]}", options)
 
 

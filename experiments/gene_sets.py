@@ -91,6 +91,12 @@ def _seeds(data: str, method: str, runs: int, options: Any) -> int:
     return runs
 
 
+def draw(table: list[Task], options: Any) -> None:
+    runs = [line["runs"] for line in table]
+    few = f" ({min(runs)} for GMM and proposed on full sets)" if min(runs) < max(runs) else ""
+    save(compared(table, f"Gene expression, mean of {max(runs)} runs{few}", SCORES), "gene_sets", options)
+
+
 def main() -> None:
     options = arguments(__doc__)
     runs = options.runs or (10 if options.full else 1)
@@ -106,9 +112,7 @@ def main() -> None:
     table = beside_paper(run("gene_sets", cluster, tasks, options), PAPER)
     show(table)
     write("gene_sets", table, options)
-    title = f"Gene expression, mean of {runs} runs (of {SLOW_RUNS}: GMM and proposed on full sets)"
-    title += "; gray: the paper's methods, blue: blockmix"
-    save(compared(table, title, SCORES), "gene_sets", options)
+    draw(table, options)
 
 
 if __name__ == "__main__":

@@ -44,12 +44,12 @@ def choose(task: Task) -> dict[str, float]:
 
 
 def draw(table: list[Task], options: Any) -> None:
-    title = f"Number of components chosen by BIC among 1…5, the truth is 3, {table[0]['runs']} runs"
+    title = f"Number of components chosen by BIC among 1…5 (true number 3), {table[0]['runs']} runs"
     figure, axes = sheet(2, 2, title, (6, 3.6))
     for j, (scenario, label) in enumerate(SCENARIOS.items()):
         lines = [line for line in table if line["scenario"] == scenario]
         average, right = axes[:, j]
-        curves(average, lines, "rows", "G", band=True)
+        curves(average, lines, "rows", "G", deviations=True)
         average.axhline(3, color="gray", linestyle="--", linewidth=1)
         average.set(title=label, ylabel="chosen G, mean ± standard deviation")
         curves(right, lines, "rows", "right", factor=100)

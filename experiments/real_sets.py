@@ -76,6 +76,11 @@ def cluster(task: Task) -> dict[str, float]:
     return score(Problem(scale(X), y, *settings), METHODS[task["method"]], task["seed"])
 
 
+def draw(table: list[Task], options: Any) -> None:
+    title = f"Wine, Olive and Ecoli, mean of {table[0]['runs']} runs"
+    save(compared(table, title, SCORES), "real_sets", options)
+
+
 def main() -> None:
     options = arguments(__doc__)
     runs = options.runs or (10 if options.full else 2)
@@ -86,8 +91,7 @@ def main() -> None:
     table = beside_paper(run("real_sets", cluster, tasks, options), PAPER)
     show(table)
     write("real_sets", table, options)
-    title = f"Wine, Olive and Ecoli, mean of {runs} runs; gray: the paper's methods, blue: blockmix"
-    save(compared(table, title, SCORES), "real_sets", options)
+    draw(table, options)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from strategies import Matrix, block_rows, covariance, partitions, seeds
 
+from blockmix.em.block.e_step import Density
+from blockmix.em.block.e_step import log_joint as kernel_log_joint
 from blockmix.em.block.family import BlockFamily
 from blockmix.em.block.parameters import Layout, Parameters, Prior, assemble
 from blockmix.em.block.regroup import Proposer
@@ -18,9 +20,10 @@ from blockmix.em.block.sweep import Statistics
 from blockmix.em.loop import LoopState
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.protocols import Proposal
-from blockmix.rows import ArrayRows
+from blockmix.rows import ArrayRows, Chunk
+from blockmix.structure.block_models import FULL
 from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.objective import price
+from blockmix.structure.objective import bic_price
 from blockmix.structure.partition import Partition
 
 TRUTH = (Partition([0, 0, 0, 1, 1, 1]), Partition([0, 1, 0, 1, 0, 1]))
@@ -81,9 +84,10 @@ def family(
     proposer = Proposer(
         n_groups or (2, 2),
         grouping or HierarchicalGrouping(),  # type: ignore[arg-type]
+        FULL,
         shared,
         prior or Prior(ridge=1e-4),
-        price(rows.total_weight, rows.n_columns) if priced else 0.0,
+        bic_price(rows.total_weight) if priced else 0.0,
     )
     return BlockFamily(proposer, rows.total_weight)
 
@@ -118,6 +122,11 @@ def log_joint(rows: ArrayRows, parameters: Parameters) -> Matrix:
     return oracles.log_joint(values(rows), parameters.weights, parameters.means, dense(parameters))
 
 
+def chunk_log_joint(chunk: Chunk, parameters: Parameters) -> Matrix:
+    """What the kernel makes of a chunk, shape (m, G)."""
+    return kernel_log_joint(chunk, Density.of(parameters, chunk.X.dtype))
+
+
 def responsibilities(rows: ArrayRows, parameters: Parameters) -> Matrix:
     return oracles.responsibilities(log_joint(rows, parameters))[0]
 
@@ -143,7 +152,7 @@ def literal_statistics(rows: ArrayRows, parameters: Parameters, z: Matrix | None
     own, density = oracles.responsibilities(log_joint(rows, parameters))
     weight, excess, scatter = oracles.moments(values(rows), rows.weights, own if z is None else z, parameters.means)
     scatter = parameters.layout.pooled(scatter)
-    return Statistics(np.nan if z is not None else float(rows.weights @ density), weight, excess, scatter)
+    return Statistics(np.nan if z is not None else float(rows.weights @ density), weight, excess, 0 * excess, scatter)
 
 
 def within_blocks(scatter: Matrix, layout: Layout) -> Matrix:
@@ -158,5 +167,5 @@ def labels_of(parameters: Parameters) -> list[list[int]]:
 
 def assert_same(found: Statistics, expected: Statistics, **tolerance: float) -> None:
     tolerance = tolerance or {"rtol": 1e-9, "atol": 1e-9}
-    for name in ("log_likelihood", "weight", "excess", "scatter"):
+    for name in ("log_likelihood", "weight", "excess", "blur", "scatter"):
         assert_allclose(getattr(found, name), getattr(expected, name), **tolerance, err_msg=name)

@@ -250,6 +250,15 @@ def m_step(
     return n / n.sum(), means, np.array([block_diagonal(S, k) for S, k in zip(covariances, labels, strict=True)])
 
 
+def partition_price(labels: ArrayLike) -> float:
+    """−log of the chance of each group of several columns under p · Π p/j; one group of all is no choice."""
+    labels = np.asarray(labels)
+    p, sizes = len(labels), np.unique(labels, return_counts=True)[1]
+    if len(sizes) == 1:
+        return 0.0
+    return float(sum(np.log(p) + sum(np.log(p / j) for j in range(1, c)) for c in sizes if c > 1))
+
+
 def penalty(covariances: Matrix, shrinkage: float, ridge: float) -> float:
     """−½ Σ_g [κ log|Σ_g| + (κ + ρ) tr Σ_g⁻¹]."""
     return -0.5 * sum(

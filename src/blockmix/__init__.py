@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from blockmix.estimators.biclustering import GaussianBiclustering
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.factor import FactorBiclustering
+    from blockmix.estimators.loading import load
     from blockmix.estimators.topics.biclustering import TopicBiclustering
     from blockmix.grouping.protocols import GroupingWarning
-    from blockmix.persistence.model_file import load
     from blockmix.selection.table import SelectionTable, select
     from blockmix.selection.trials import SelectionWarning
+    from blockmix.structure.partition import Partition
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ __all__ = [
     "FactorBiclustering",
     "GaussianBiclustering",
     "GroupingWarning",
+    "Partition",
     "SelectionTable",
     "SelectionWarning",
     "TopicBiclustering",
@@ -43,10 +45,11 @@ _HOMES = {
     "FactorBiclustering": "estimators.factor",
     "GaussianBiclustering": "estimators.biclustering",
     "GroupingWarning": "grouping.protocols",
+    "Partition": "structure.partition",
     "SelectionTable": "selection.table",
     "SelectionWarning": "selection.trials",
     "TopicBiclustering": "estimators.topics.biclustering",
-    "load": "persistence.model_file",
+    "load": "estimators.loading",
     "select": "selection.table",
 }
 

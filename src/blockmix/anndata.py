@@ -1,7 +1,6 @@
-"""AnnData: row clusters and column groups written into an annotated matrix, in scanpy's manner.
+"""AnnData: fit an annotated matrix and write row clusters and column groups into it, in the style of scanpy.
 
-An AnnData comes in; clusters go to its obs, column groups to its varm or var, and the parameters to its uns, under
-names that begin with `key_added`.
+Clusters go to obs, column groups to varm or var, and parameters to uns, under names that begin with `key_added`.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ def fit(
     Parameters
     ----------
     adata : AnnData of N observations and p variables
-        Is changed: see below. X, or the layer, may be dense or sparse.
+        Modified in place, see Notes. X, or the layer, may be dense or sparse.
     n_components : int, default=2
         Number G of row clusters.
     layer : str, optional
         Layer to fit instead of X.
     key_added : str, default="blockmix"
-        Name that all results begin with.
+        Prefix of the names of all results.
     **params
         Other parameters of `GaussianBiclustering`.
 
@@ -44,10 +43,10 @@ def fit(
 
     Notes
     -----
-    - ``obs[key_added]``: cluster of each observation, categorical; ``obs[key_added + "_probability"]``: how sure it is.
+    - ``obs[key_added]``: cluster of an observation, categorical; ``obs[key_added + "_probability"]``: its probability.
     - ``varm[key_added + "_groups"]``: group of each variable in each cluster, shape (p, G).
-    - ``var[key_added + "_group"]``: instead of it with a shared covariance, one group per variable, categorical.
-    - ``uns[key_added]``: parameters, weights, means, numbers of groups, log-likelihood, bic, outcome.
+    - ``var[key_added + "_group"]``: with a shared covariance instead, the group of each variable, categorical.
+    - ``uns[key_added]``: parameters, weights, means, numbers of groups, log-likelihood, BIC, outcome.
 
     Examples
     --------
@@ -65,11 +64,11 @@ def fit(
     """
     pandas = needed("pandas", "anndata")
     X = matrix(adata, layer)
-    if not sparse.issparse(X) and adata.var_names.is_unique:  # names of genes often are not
+    if not sparse.issparse(X) and adata.var_names.is_unique:  # gene names often are not
         X = pandas.DataFrame(X, columns=[str(name) for name in adata.var_names], copy=False)
     model = GaussianBiclustering(n_components, **params).fit(X)
     probabilities = model.predict_proba(X)
-    _forget(adata, key_added)
+    _remove_groups(adata, key_added)
     clusters = pandas.Categorical.from_codes(model.row_labels_, [str(g) for g in range(n_components)])
     adata.obs[key_added] = pandas.Series(clusters, index=adata.obs_names)
     adata.obs[f"{key_added}_probability"] = probabilities.max(axis=1)
@@ -84,7 +83,7 @@ def fit(
 
 
 def matrix(adata: AnnData, layer: str | None) -> Any:
-    """X or a layer in memory: an array, or a sparse matrix by rows.
+    """X or a layer in memory, as an array or a CSR matrix.
 
     Raises
     ------
@@ -97,20 +96,20 @@ def matrix(adata: AnnData, layer: str | None) -> Any:
     X: Any = adata.X if layer is None else adata.layers[layer]
     if X is None:
         raise ValueError("X is empty: name a layer")
-    if hasattr(X, "to_memory"):  # of a file that is open in backed mode
+    if hasattr(X, "to_memory"):  # a file in backed mode
         X = X.to_memory()
     return X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
 
 
-def _forget(adata: AnnData, key: str) -> None:
-    """Remove what an earlier fit has written where this one may not."""
+def _remove_groups(adata: AnnData, key: str) -> None:
+    """Remove the groups of an earlier fit, which this one may write to the other place."""
     adata.varm.pop(f"{key}_groups", None)
     if f"{key}_group" in adata.var:
         del adata.var[f"{key}_group"]
 
 
 def _summary(model: GaussianBiclustering, X: Any, layer: str | None) -> dict[str, Any]:
-    """What goes to uns: texts, numbers and arrays, which every h5ad file can hold."""
+    """Content of uns: strings, numbers and arrays, which every h5ad file can hold."""
     given = {"layer": layer, **model.get_params(deep=False)}
     plain = {name: value if isinstance(value, (str, int, float)) else str(value) for name, value in given.items()}
     return {

@@ -1,8 +1,8 @@
-"""How close a found partition or covariance is to the true one (paper, sections 2.5 and 2.6).
+"""Metrics: how close an estimated partition or covariance is to the true one (paper, sections 2.5 and 2.6).
 
-Partitions come in as a `Partition` or as one label per item (the label values do not matter), covariances as
-dense p × p matrices; each function gives back one number. The paper scores partitions by exact recovery and
-covariances by MAPE; the Frobenius and Stein losses stand beside MAPE because its denominator may vanish.
+A partition is a `Partition` or one label per item, a covariance a dense p × p matrix; each function returns one number.
+The paper scores partitions by exact recovery and covariances by MAPE, whose denominator can vanish. The Frobenius and
+Stein losses do not have that flaw.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.cluster import contingency_matrix
 
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
@@ -32,7 +33,7 @@ __all__ = [
 
 
 def exact_recovery(true: Partition | ArrayLike, found: Partition | ArrayLike) -> bool:
-    """Whether two partitions are the same up to the names of their groups.
+    """Whether two partitions are equal up to the names of their groups.
 
     Parameters
     ----------
@@ -49,17 +50,16 @@ def exact_recovery(true: Partition | ArrayLike, found: Partition | ArrayLike) ->
     >>> exact_recovery([0, 0, 1], [0, 1, 1])
     False
     """
-    # The groups meet in at least max(K_true, K_found) pairs, and in exactly that many only if each meets one.
-    a, b = _label_pair(true, found)
-    n_true, n_found = int(a.max()) + 1, int(b.max()) + 1
-    return n_true == n_found == len(np.unique(a * n_found + b))
+    # Every group overlaps with at least one group of the other partition, and in equal partitions with no more.
+    table = contingency_matrix(*_label_pair(true, found), sparse=True)
+    return bool(table.nnz == table.shape[0] == table.shape[1])
 
 
 def matched_accuracy(true: Partition | ArrayLike, found: Partition | ArrayLike) -> float:
     """Share of items in matching groups, under the best one-to-one matching of groups.
 
-    max over matchings M of Σ_{(a, b) ∈ M} |a ∩ b| / n. With different numbers of groups the surplus groups
-    stay unmatched and their items count as errors.
+    max over matchings M of Σ_{(a, b) ∈ M} |a ∩ b| / n. If the numbers of groups differ, the surplus groups stay
+    unmatched and their items count as errors.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def matched_accuracy(true: Partition | ArrayLike, found: Partition | ArrayLike) 
     >>> matched_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
     0.75
     """
-    table = _contingency(true, found)
+    table = contingency_matrix(*_label_pair(true, found))
     matched = linear_sum_assignment(table, maximize=True)
     return float(table[matched].sum() / table.sum())
 
@@ -106,8 +106,8 @@ def adjusted_rand(true: Partition | ArrayLike, found: Partition | ArrayLike) -> 
 def mape(true_cov: ArrayLike, est_cov: ArrayLike) -> float:
     """Mean absolute percentage error, in the paper's form.
 
-    100 Σ_ij |σ_ij − σ̂_ij| / Σ_ij σ_ij. The denominator is the signed sum: with negative covariances it may be
-    small, or negative, so compare methods with it on one covariance and read no absolute quality from it.
+    100 Σ_ij |σ_ij − σ̂_ij| / Σ_ij σ_ij. The denominator is a signed sum, which negative covariances can make small or
+    negative. Use it to compare methods on one covariance, not as an absolute measure.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def frobenius_loss(true_cov: ArrayLike, est_cov: ArrayLike) -> float:
 def stein_loss(true_cov: ArrayLike, est_cov: ArrayLike) -> float:
     """Stein's loss, tr(Σ̂Σ⁻¹) − log|Σ̂Σ⁻¹| − p.
 
-    Twice the Kullback–Leibler divergence from N(0, Σ̂) to N(0, Σ): at least 0, and 0 only at the truth. A
-    linear change of coordinates common to both (Σ → BΣBᵀ, Σ̂ → BΣ̂Bᵀ) leaves it as it is.
+    Twice the Kullback–Leibler divergence from N(0, Σ̂) to N(0, Σ): at least 0, and 0 only for Σ̂ = Σ. A linear change
+    of coordinates (Σ → BΣBᵀ, Σ̂ → BΣ̂Bᵀ) does not change it.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def stein_loss(true_cov: ArrayLike, est_cov: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If one of the two is not positive definite to working precision.
+        If one of them is not positive definite to working precision.
 
     Examples
     --------
@@ -177,8 +177,8 @@ def stein_loss(true_cov: ArrayLike, est_cov: ArrayLike) -> float:
     """
     sigma, estimate = _covariance_pair(true_cov, est_cov)
     L, L_hat = _cholesky(sigma, "true_cov"), _cholesky(estimate, "est_cov")
-    # W = L⁻¹ L̂ is triangular: the trace is Σ w_ij² and the determinant Π w_ii². Taken entry by entry each
-    # term is at least 0, so nothing cancels when the estimate is close.
+    # W = L⁻¹ L̂ is triangular: the trace is Σ w_ij² and the determinant Π w_ii². Entry by entry each term is at
+    # least 0, so nothing cancels when the estimate is close.
     W = solve_triangular(L, L_hat, lower=True)
     excess = W.diagonal() ** 2 - 1
     return float((np.tril(W, -1) ** 2).sum() + (excess - np.log1p(excess)).sum())
@@ -197,15 +197,7 @@ def _label_pair(true: Partition | ArrayLike, found: Partition | ArrayLike) -> tu
     a, b = _labels(true, "true"), _labels(found, "found")
     if len(a) != len(b):
         raise ValueError(f"true has {len(a)} labels and found has {len(b)}; both must label the same items")
-    return np.unique(a, return_inverse=True)[1], np.unique(b, return_inverse=True)[1]
-
-
-def _contingency(true: Partition | ArrayLike, found: Partition | ArrayLike) -> IntArray:
-    """Items in each pair of groups, shape (K_true, K_found)."""
-    a, b = _label_pair(true, found)
-    table = np.zeros((a.max() + 1, b.max() + 1), dtype=np.intp)
-    np.add.at(table, (a, b), 1)
-    return table
+    return np.unique_inverse(a).inverse_indices, np.unique_inverse(b).inverse_indices
 
 
 def _covariance_pair(true_cov: ArrayLike, est_cov: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -229,8 +221,8 @@ def _cholesky(covariance: FloatArray, name: str) -> FloatArray:
     correlation = covariance / np.outer(scale, scale)
     if not np.allclose(correlation, correlation.T, rtol=0, atol=1e-8):
         raise ValueError(f"{name} is not symmetric")
-    # Rounding often lets a singular matrix through Cholesky with tiny pivots; its eigenvalues are within
-    # p · eps · λ_max of the exact ones and so do show the zero.
+    # Rounding often lets a singular matrix pass Cholesky with tiny pivots; computed eigenvalues are within
+    # p · eps · λ_max of the exact ones, so they do show the zero.
     eigenvalues = np.linalg.eigvalsh(correlation)
     if eigenvalues[0] <= len(scale) * np.finfo(float).eps * eigenvalues[-1]:
         raise ValueError(
@@ -244,15 +236,15 @@ def npmi_coherence(groups: Partition | ArrayLike | Sequence[ArrayLike], document
     """Mean normalized pointwise mutual information of the terms of a group, averaged over the groups.
 
     NPMI(i, j) = log(p_ij / (p_i p_j)) / −log p_ij, where p_i is the share of documents that hold term i and p_ij the
-    share that hold both: −1 for terms that never meet, 0 by chance, 1 for terms that only occur together. The mean goes
-    over the pairs of a group first; a group of one term has no pairs and is left out.
+    share that hold both: −1 for terms that never occur together, 0 by chance, 1 for terms that only occur together. The
+    mean is over the pairs of a group first; a group of one term has no pairs and is left out.
 
     Parameters
     ----------
     groups : Partition, array-like of shape (p,), or sequence of sequences of int
-        The group of each term, or the columns of each group, which may overlap, as the top words of topics do.
+        The group of each term, or the columns of each group; those may overlap, like the top words of topics.
     document_term_matrix : array or sparse matrix of shape (N, p)
-        A term is in a document where the entry is not 0.
+        A document holds a term if the entry is not 0.
 
     Returns
     -------
@@ -281,11 +273,11 @@ def npmi_coherence(groups: Partition | ArrayLike | Sequence[ArrayLike], document
 
 
 def _npmi(together: FloatArray) -> FloatArray:
-    """NPMI of each pair from the shares of documents that hold both, shape (c, c); the diagonal holds those of one."""
+    """NPMI of each pair, shape (c, c), from the shares of documents that hold both; the diagonal: that hold one."""
     alone = together.diagonal()
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.log(together / np.outer(alone, alone)) / -np.log(together)
-    # A pair that never meets has the limit −1; one that is in every document occurs only together.
+    # Limits: a pair that never occurs together, and one that is in every document.
     return np.where(together == 0, -1.0, np.where(together == 1, 1.0, values))
 
 

@@ -22,12 +22,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.cluster import KMeans
-from sklearn.feature_selection import f_classif
 from sklearn.metrics import adjusted_rand_score
 
 from blockmix import datasets
 from blockmix.datasets import catalogue, files
-from blockmix.datasets.files import Rows, StoredFile, Table
+from blockmix.datasets.files import CsvContent, DataSet, StoredFile
 
 STORED = [folder for folder in files.search_path() if (folder / "golub72.csv.gz").is_file()]
 needs_data = pytest.mark.skipif(not STORED, reason="the data are in none of the folders: set BLOCKMIX_DATA")
@@ -98,7 +97,7 @@ def write_csv(path: Path, rows: list[list[str]]) -> Path:
     return path
 
 
-def rdatasets_csv(rows: Rows) -> list[list[str]]:
+def rdatasets_csv(rows: CsvContent) -> list[list[str]]:
     """Olive oils in the layout of Rdatasets: numbered rows, no codes, per cent."""
     acids = rows.header[-8:]
     cells = [[str(i), *row[:2], *(f"{int(x) / 100:g}" for x in row[-8:])] for i, row in enumerate(rows.cells, 1)]
@@ -260,7 +259,7 @@ def test_frames_without_pandas(
     load: Callable[..., Any], options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"as_frame=True needs pandas: install it, or blockmix\[app\]"):
+    with pytest.raises(ImportError, match=r"^pandas is needed and not installed: pip install 'blockmix\[app\]'$"):
         load(**options, as_frame=True)
 
 
@@ -288,11 +287,19 @@ def test_unknown_choices(load: Callable[[], Any], message: str) -> None:
 # The steps of the preprocessing.
 
 
-def test_f_is_the_f_of_scikit_learn() -> None:
+def literal_f(x: np.ndarray, y: np.ndarray) -> float:
+    groups = [x[y == label] for label in np.unique(y)]
+    between = sum(len(group) * (group.mean() - x.mean()) ** 2 for group in groups) / (len(groups) - 1)
+    return between / (sum(((group - group.mean()) ** 2).sum() for group in groups) / (len(x) - len(groups)))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_columns_are_selected_by_f(offset: float) -> None:
+    # Red if sums of squares are taken about 0: at 1e6 their differences are rounding.
     rng = np.random.default_rng(0)
     y = np.array(["a", "b", "c"])[rng.integers(3, size=40)]
-    X = rng.standard_normal((40, 30)) + 50 * rng.uniform(size=30) + np.outer(y == "b", rng.uniform(size=30))
-    F = f_classif(X, y)[0]
+    X = rng.standard_normal((40, 30)) + 50 * rng.uniform(size=30) + np.outer(y == "b", rng.uniform(size=30)) + offset
+    F = np.array([literal_f(x, y) for x in X.T])
     for k in (1, 7, 30):
         selected, columns = datasets.select_by_f(X, y, k)
         assert columns.tolist() == sorted(np.argsort(-F)[:k].tolist())
@@ -306,6 +313,15 @@ def test_f_of_constant_and_of_equal_columns() -> None:
     assert datasets.select_by_f(X, y, 1)[1].tolist() == [3]  # no spread within: infinite
     assert datasets.select_by_f(X, y, 2)[1].tolist() == [1, 3]
     assert datasets.select_by_f(X, y, 3)[1].tolist() == [1, 2, 3]
+
+
+def test_f_survives_rounding() -> None:
+    # Red if a sum of squares that should be 0 and is rounded below it decides the sign of F.
+    rng = np.random.default_rng(0)
+    values, y = rng.uniform(size=(3, 200)), np.repeat([0, 1], 3)
+    equal = np.concatenate([values, rng.permuted(values, axis=0)])  # the same mean in both classes
+    apart = np.repeat(rng.uniform(size=(2, 200)), 3, axis=0)  # no spread within
+    assert datasets.select_by_f(np.hstack([equal, apart]), y, 200)[1].tolist() == list(range(200, 400))
 
 
 def test_scale_and_standardize() -> None:
@@ -379,22 +395,22 @@ def test_wine_of_scikit_learn_is_always_there(nowhere: Path) -> None:
 
 @pytest.mark.parametrize("cut", [20, -5])
 @pytest.mark.parametrize(
-    ("load", "table"),
+    ("load", "dataset"),
     [
         (datasets.load_alon, catalogue.ALON),
         (datasets.load_olive, catalogue.OLIVE),
         (datasets.load_ecoli, catalogue.ECOLI),
     ],
 )
-def test_a_truncated_file_is_an_error(load: Callable[..., Any], table: Table, cut: int, nowhere: Path) -> None:
+def test_a_truncated_file_is_an_error(load: Callable[..., Any], dataset: DataSet, cut: int, nowhere: Path) -> None:
     content = gzip.compress(b"label,x\n" + b"tumor,1\n" * 50, mtime=0)[:cut]
-    path = put(nowhere / "data" / table.files[0].name, content)
+    path = put(nowhere / "data" / dataset.files[0].name, content)
     with pytest.raises(ValueError, match="is damaged or not the data set") as caught:
         load(data_home=path.parent)
     sentence = str(caught.value)
     assert sentence.startswith(str(path)) and "\n" not in sentence
-    assert f"the sha256 should be {table.files[0].digest} but is {hashlib.sha256(content).hexdigest()}" in sentence
-    remedy = f"load the data set again, to fetch it from {table.public}" if table.public else table.remedy
+    assert f"the sha256 should be {dataset.files[0].digest} but is {hashlib.sha256(content).hexdigest()}" in sentence
+    remedy = f"load the data set again, to fetch it from {dataset.public}" if dataset.public else dataset.remedy
     assert sentence.endswith(f"remove it and {remedy}.")
     assert path.read_bytes() == content
 
@@ -431,7 +447,7 @@ def test_a_table_made_elsewhere_is_known_by_its_values(change: str, nowhere: Pat
     assert bunch.target[::-1].tolist() == datasets.load_wine().target.tolist()
     assert bunch.info == {}
     write_csv(nowhere / "wine.csv", [["Type", *header[3:]], *rows])
-    with pytest.raises(ValueError, match="none of its columns is named 'type'"):
+    with pytest.raises(ValueError, match="but has no column 'type'"):
         datasets.load_wine("27", data_home=nowhere)
 
 
@@ -442,28 +458,28 @@ def test_originals_of_kaggle_are_known_by_their_blob_id(nowhere: Path) -> None:
     ):
         datasets.load_tripadvisor(data_home=nowhere)
     file = StoredFile(path.name, "ce013625030ba8dba906f756967f9e9ca394464a", "git")  # git hash-object
-    table = replace(catalogue.TRIPADVISOR, files=(file,), target="hello")
-    assert files.read(table, nowhere) == Rows(["hello"], [])
+    dataset = replace(catalogue.TRIPADVISOR, files=(file,), target="hello")
+    assert files.read(dataset, nowhere) == CsvContent(["hello"], [])
     reviews = put(nowhere / "DisneylandReviews.csv", "Rating,Review_Text\n5,soirée\n".encode("latin-1"))
     content = reviews.read_bytes()
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    table = replace(catalogue.DISNEYLAND, files=(replace(catalogue.DISNEYLAND.files[0], digest=blob),))
-    assert files.read(table, nowhere).cells == [["5", "soirée"]]
+    dataset = replace(catalogue.DISNEYLAND, files=(replace(catalogue.DISNEYLAND.files[0], digest=blob),))
+    assert files.read(dataset, nowhere).cells == [["5", "soirée"]]
 
 
 # Folders and public files.
 
 TOY = [["rownames", "region", "area", "oleic"], ["1", "Sardinia", "Inland", "73.1"], ["2", "Umbria", "Hill", "70"]]
-TOY_ROWS = Rows(["region", "area", "oleic"], [["Sardinia", "Inland", "7310"], ["Umbria", "Hill", "7000"]])
+TOY_CONTENT = CsvContent(["region", "area", "oleic"], [["Sardinia", "Inland", "7310"], ["Umbria", "Hill", "7000"]])
 
 
-def toy_table(url: str, digest: str = files.values_sha256(TOY_ROWS, ("area",))) -> Table:
+def toy_data_set(url: str, digest: str = files.values_sha256(TOY_CONTENT, ("area",))) -> DataSet:
     fetch = partial(catalogue.olive_of_rdatasets, url)
     return replace(catalogue.OLIVE, files=(StoredFile("toy.csv", digest, "values"),), fetch=fetch)
 
 
 def test_folders_are_searched_in_order(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = toy_table((nowhere / "absent.csv").as_uri())
+    dataset = toy_data_set((nowhere / "absent.csv").as_uri())
     named, variable, cache, checkout = (nowhere / name for name in ("named", "variable", "blockmix_data", "checkout"))
     monkeypatch.setenv("BLOCKMIX_DATA", "~/variable")
     monkeypatch.setattr(files, "CHECKOUT_DATA", checkout)
@@ -471,7 +487,7 @@ def test_folders_are_searched_in_order(nowhere: Path, monkeypatch: pytest.Monkey
     for folder in (checkout, cache, variable, named):  # each one hides those before it
         rows = [["region", "area", "oleic"], ["Sardinia", folder.name, "7310"], ["Umbria", "", "7000"]]
         write_csv(folder / "toy.csv", rows)
-        assert files.read(table, named).cells[0][1] == folder.name
+        assert files.read(dataset, named).cells[0][1] == folder.name
 
 
 def test_shared_data_are_those_beside_a_checkout(tmp_path: Path) -> None:
@@ -487,11 +503,11 @@ def test_shared_data_are_those_beside_a_checkout(tmp_path: Path) -> None:
 
 def test_what_is_fetched_is_kept(nowhere: Path) -> None:
     source = write_csv(nowhere / "served" / "olive.csv", TOY)
-    table, home = toy_table(source.as_uri()), nowhere / "kept" / "here"
-    assert files.read(table, home) == TOY_ROWS
+    dataset, home = toy_data_set(source.as_uri()), nowhere / "kept" / "here"
+    assert files.read(dataset, home) == TOY_CONTENT
     assert below(home) == ["toy.csv"]
     source.unlink()
-    assert files.read(table, home) == TOY_ROWS
+    assert files.read(dataset, home) == TOY_CONTENT
 
 
 @pytest.mark.parametrize(
@@ -508,7 +524,7 @@ def test_a_failed_fetch_leaves_nothing(served: list[list[str]], error: str, nowh
     source = write_csv(nowhere / "served" / "olive.csv", served)
     home = nowhere / "home"
     with pytest.raises(ValueError, match=error) as caught:
-        files.read(toy_table(source.as_uri()), home)
+        files.read(toy_data_set(source.as_uri()), home)
     assert str(caught.value).endswith(f"and put it into {home}.")
     assert not home.exists()
 
@@ -517,8 +533,8 @@ def test_a_failed_write_leaves_nothing(nowhere: Path) -> None:
     source = write_csv(nowhere / "served" / "olive.csv", TOY)
     home = nowhere / "home"
     (home / "toy.csv" / "in the way").mkdir(parents=True)
-    with pytest.raises(OSError, match=r"toy\.csv"):
-        files.read(toy_table(source.as_uri()), home)
+    with pytest.raises(ValueError, match=r"toy\.csv is a folder"):
+        files.read(toy_data_set(source.as_uri()), home)
     assert below(home) == ["toy.csv", "toy.csv/in the way"]
 
 

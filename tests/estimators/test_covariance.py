@@ -321,7 +321,7 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         {"n_groups": 2.5},
         rows(),
         None,
-        "n_groups=2.5 must be a whole number, one of auto, silhouette, bic, or a rule such as "
+        "n_groups=2.5 must be a whole number, one of auto, optimal, silhouette, bic, or a rule such as "
         "SilhouetteRule(candidates=range(2, 5))",
     ),
     "K = True": ({"n_groups": True}, rows(), None, "n_groups=True must be a whole number of column groups"),
@@ -329,7 +329,7 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         {"n_groups": "gap"},
         rows(),
         None,
-        "n_groups='gap' must be a whole number, one of auto, silhouette, bic, or a rule such as "
+        "n_groups='gap' must be a whole number, one of auto, optimal, silhouette, bic, or a rule such as "
         "SilhouetteRule(candidates=range(2, 5))",
     ),
     "unknown grouping": (

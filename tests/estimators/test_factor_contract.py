@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import SPARSE_CHECKS, Matrix
 
 from blockmix import FactorBiclustering, GroupingWarning
-from blockmix.persistence.model_file import load
+from blockmix.estimators.loading import load
 from blockmix.selection.table import select
 
 # Contract.

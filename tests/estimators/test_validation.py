@@ -23,7 +23,10 @@ def z_with(row: int, values: Any) -> Matrix:
     return z
 
 
-RULES = "must be a whole number, one of auto, silhouette, bic, or a rule such as SilhouetteRule(candidates=range(2, 5))"
+RULES = (
+    "must be a whole number, one of auto, optimal, silhouette, bic, or a rule such as "
+    "SilhouetteRule(candidates=range(2, 5))"
+)
 Case = tuple[dict[str, Any], Any, Any, str]
 DEGENERATE: dict[str, Case] = {
     "NaN": ({}, with_entry(np.nan), None, "Input X contains NaN."),

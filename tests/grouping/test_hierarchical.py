@@ -15,7 +15,7 @@ from scipy.spatial.distance import pdist, squareform
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
 from blockmix import datasets
-from blockmix.grouping import HierarchicalGrouping, hierarchical
+from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.hierarchical import DISTANCES, LINKAGES, cut, spans
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
@@ -45,13 +45,19 @@ def test_every_cut_is_the_textbooks(S: Matrix, setting: tuple[str, str]) -> None
         assert np.array_equal(found.linkage, tree)
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 7, 100])
-@pytest.mark.parametrize("distance", DISTANCES)
-def test_distances_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch, chunk: int, distance: str) -> None:
-    monkeypatch.setattr(hierarchical, "_CHUNK", chunk)
-    R = correlation(covariance(np.random.default_rng(0).standard_normal((20, 7))))
-    expected = squareform(literal_distances(R, distance), checks=False)
-    assert_allclose(HierarchicalGrouping(distance=distance).distances(R), expected, atol=1e-7)
+@given(st.one_of(covariances(), singular_covariances()), st.sampled_from(DISTANCES))
+def test_distances_are_the_literal_ones(S: Matrix, distance: str) -> None:
+    R = correlation(S)
+    # √ of a rounded zero: columns that are copies are 1e-8 apart.
+    assert_allclose(HierarchicalGrouping(distance=distance).distances(R), literal_distances(R, distance), atol=1e-7)
+
+
+def test_the_correlation_is_not_written_to() -> None:
+    R = np.eye(4) + 0.3 * (1 - np.eye(4))
+    before = R.copy()
+    for distance in DISTANCES:
+        HierarchicalGrouping(distance=distance).group(R, 2)
+    assert np.array_equal(R, before)
 
 
 @given(covariances(), settings, seeds)

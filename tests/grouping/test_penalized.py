@@ -15,7 +15,7 @@ from blockmix import datasets
 from blockmix.grouping import PenalizedGrouping
 from blockmix.grouping.penalized import merge
 from blockmix.structure.moments import correlation, definite_correlation
-from blockmix.structure.objective import price
+from blockmix.structure.objective import bic_price, extended_price
 from blockmix.structure.partition import Partition
 
 n_rows_of = st.integers(12, 400)
@@ -65,7 +65,8 @@ def test_merges_are_the_literal_ones(S: Matrix, n_rows: int, gamma: float) -> No
         if value <= oracles.penalized(R, expected, n_rows, gamma):
             break
         expected = best
-    found = merge(R, Partition.separate(len(S)), n_rows, price(n_rows, len(S), gamma), None)
+    price = extended_price(bic_price(n_rows), len(S), gamma)
+    found = merge(R, Partition.separate(len(S)), n_rows, price, None)
     # Red if a gain is not brought up to date after a merge.
     assert found == Partition(expected)
 
@@ -118,6 +119,14 @@ def test_a_higher_price_gives_more_groups() -> None:
     S = covariance(block_rows(np.random.default_rng(0), 60, Partition(np.repeat(range(3), 5)), 0.4))
     counts = [PenalizedGrouping(gamma).group(S, None, 60).partition.n_groups for gamma in (0.0, 0.5, 4.0)]
     assert counts[0] < counts[1] < counts[2] == 15
+
+
+@given(covariances(), n_rows_of)
+def test_a_price_of_the_callers_takes_the_place_of_bics(S: Matrix, n_rows: int) -> None:
+    search = PenalizedGrouping()
+    given_price = search.group_at_price(S, n_rows, 0.5 * np.log(n_rows)).partition
+    assert given_price == search.group(S, None, n_rows).partition
+    assert search.group_at_price(S, n_rows, 1e6).partition == Partition.separate(len(S))
 
 
 def test_a_column_may_open_a_group_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""The rules for the number of groups against literal scores, and the one place that reads `n_groups`."""
+"""The rules for the number of groups against literal scores, and what a price does to them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.spatial.distance import squareform
-from sklearn.base import clone
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
 from blockmix.grouping import (
@@ -18,13 +16,12 @@ from blockmix.grouping import (
     GreedyGrouping,
     HierarchicalGrouping,
     PenalizedGrouping,
-    RelaxedGrouping,
+    Rule,
     SilhouetteRule,
 )
-from blockmix.grouping.protocols import Grouping, Rule
-from blockmix.grouping.rules import GROUPINGS, RULES, as_grouping, as_rule, find_groups, tree_penalized
+from blockmix.grouping.rules import tree_objective
 from blockmix.structure.moments import correlation, definite_correlation
-from blockmix.structure.objective import price
+from blockmix.structure.objective import bic_price, extended_price
 from blockmix.structure.partition import Partition
 
 any_covariance = st.one_of(covariances(), singular_covariances())
@@ -40,7 +37,8 @@ trees = st.sampled_from(
 def silhouettes(S: Matrix, grouping: HierarchicalGrouping) -> list[float]:
     """Literal score of each number of groups from 0, which has none, to p."""
     R = correlation(S)
-    distances, tree = squareform(grouping.distances(R)), grouping.tree(R)
+    distances, tree = grouping.distances(R), grouping.tree(R)
+    np.fill_diagonal(distances, 0)
     scores = [oracles.silhouette(distances, oracles.tree_cut(tree, K)) for K in range(1, len(S) + 1)]
     return [-np.inf, *scores]
 
@@ -86,11 +84,11 @@ def test_the_papers_range_around_a_center(p: int, center: int, expected: range) 
 
 
 @given(any_covariance, st.floats(2, 200), st.sampled_from([0.0, 0.5]))
-def test_every_cut_has_the_literal_penalized_likelihood(S: Matrix, n_rows: float, gamma: float) -> None:
+def test_every_cut_has_the_literal_objective(S: Matrix, n_rows: float, gamma: float) -> None:
     # Red if a node is read off a factor whose columns come in another order, or a block may fill the rows.
     R = definite_correlation(S)
     tree = HierarchicalGrouping().tree(R)
-    found = tree_penalized(R, tree, n_rows, price(n_rows, len(R), gamma))
+    found = tree_objective(R, tree, n_rows, extended_price(bic_price(n_rows), len(R), gamma))
     assert_allclose(found, oracles.tree_penalized(R, tree, n_rows, gamma), rtol=1e-4, atol=1e-6 * n_rows)
 
 
@@ -121,6 +119,45 @@ def test_a_grouping_without_a_tree_is_asked_for_the_best_number(rule: Rule) -> N
     assert found.linkage is None
 
 
+@given(covariances(), st.integers(5, 500), st.floats(0, 30), st.sampled_from([0.0, 0.5]))
+def test_bic_takes_the_best_cut_at_the_callers_price(S: Matrix, n_rows: int, price: float, gamma: float) -> None:
+    # Red if the price is ignored, or takes the place of the γ of the rule.
+    grouping = HierarchicalGrouping()
+    R, tree = definite_correlation(S), grouping.tree(correlation(S))
+    paid = price + 2 * gamma * np.log(len(S))
+    labels = [oracles.tree_cut(tree, K) for K in range(1, len(S) + 1)]
+    values = [
+        n_rows * oracles.objective(R, own) - paid * oracles.n_parameters(own)
+        if max(map(len, oracles.members(own))) < n_rows
+        else -np.inf
+        for own in labels
+    ]
+    found = BicRule(gamma=gamma).choose(S, n_rows, grouping, price=price).partition
+    assert values[found.n_groups - 1] == pytest.approx(max(values), rel=1e-9, abs=1e-6 * n_rows)
+
+
+def test_a_higher_price_gives_more_groups() -> None:
+    S = covariance(block_rows(np.random.default_rng(0), 60, Partition(np.repeat(range(3), 5)), 0.4))
+    for grouping in (HierarchicalGrouping(), PenalizedGrouping()):
+        counts = [BicRule().choose(S, 60, grouping, price=price).partition.n_groups for price in (0.0, 2.0, 1e3)]
+        assert counts[0] < counts[1] < counts[2] == 15
+
+
+@pytest.mark.parametrize("rule", [AutoRule(), SilhouetteRule()])
+def test_other_rules_ignore_the_price(rule: Rule) -> None:
+    S = covariance(block_rows(np.random.default_rng(5), 300, Partition([0, 0, 0, 0, 1, 1, 1, 2, 2])))
+    found = [rule.choose(S, 300, HierarchicalGrouping(), price=price).partition for price in (None, 0.0, 1e6)]
+    assert found[0] == found[1] == found[2]
+
+
+def test_what_is_no_covariance_is_refused() -> None:
+    S = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])  # as pairwise deletion may give
+    with pytest.raises(ValueError) as caught:
+        BicRule().choose(S, 50, HierarchicalGrouping())
+    expected = "S, shape (3, 3), is not positive semidefinite: estimate it from complete rows, or raise its diagonal"
+    assert str(caught.value) == expected
+
+
 @given(covariances(min_p=3), st.sampled_from([SilhouetteRule(), BicRule()]), seeds)
 def test_permuting_and_rescaling_columns_permutes_the_groups(S: Matrix, rule: Rule, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -128,96 +165,3 @@ def test_permuting_and_rescaling_columns_permutes_the_groups(S: Matrix, rule: Ru
     changed = (S * np.outer(factors, factors))[np.ix_(permutation, permutation)]
     found = rule.choose(S, 100, HierarchicalGrouping()).partition
     assert rule.choose(changed, 100, HierarchicalGrouping()).partition == Partition(found.labels[permutation])
-
-
-@given(singular_covariances(), st.sampled_from(list(RULES)), st.sampled_from(list(GROUPINGS)), st.integers(2, 30))
-def test_every_rule_and_grouping_takes_a_singular_covariance(S: Matrix, rule: str, grouping: str, n_rows: int) -> None:
-    found = find_groups(S, n_rows, rule, as_grouping(grouping, 0)).partition
-    assert found.n_columns == len(S)
-
-
-@given(st.one_of(covariances(max_p=6), singular_covariances(max_p=6)), st.sampled_from(list(GROUPINGS)))
-def test_a_number_gives_exactly_as_many_groups(S: Matrix, grouping: str) -> None:
-    for n_groups in range(1, len(S) + 1):
-        assert find_groups(S, 20, n_groups, as_grouping(grouping, 0)).partition.n_groups == n_groups
-
-
-def test_names_and_objects_are_understood() -> None:
-    for name, kind in (("auto", AutoRule), ("silhouette", SilhouetteRule), ("bic", BicRule)):
-        assert type(as_rule(name)) is kind
-    for name, kind in (
-        ("hierarchical", HierarchicalGrouping),
-        ("greedy", GreedyGrouping),
-        ("relaxed", RelaxedGrouping),
-        ("penalized", PenalizedGrouping),
-    ):
-        assert type(as_grouping(name)) is kind
-        assert isinstance(as_grouping(name), Grouping)
-    rule, grouping = BicRule(gamma=1.0), GreedyGrouping(max_sweeps=3)
-    assert as_rule(rule) is rule
-    assert as_grouping(grouping) is grouping
-    assert as_rule(3) is None
-    assert as_rule(np.int64(3)) is None
-    assert as_grouping("relaxed", 7).get_params()["random_state"] == 7  # type: ignore[attr-defined]
-
-
-def test_rules_and_groupings_can_be_cloned() -> None:
-    for thing in (
-        SilhouetteRule(range(2, 5)),
-        BicRule([1, 2], 0.5),
-        AutoRule(),
-        *(kind() for kind in GROUPINGS.values()),
-    ):
-        assert clone(thing).get_params() == thing.get_params()
-
-
-@pytest.mark.parametrize(
-    "n_groups", [2.5, None, "gap", "2", [2, 3], np.float64(2), np.array([2, 3]), AutoRule, np.True_]
-)
-def test_what_is_neither_number_nor_rule_is_refused(n_groups: object) -> None:
-    # Red for NumPy's numbers if a method `choose` is all that makes a rule: they have one.
-    with pytest.raises(ValueError) as caught:
-        find_groups(np.eye(4), 10, n_groups, HierarchicalGrouping())
-    assert str(caught.value) == (
-        f"n_groups={n_groups!r} must be a whole number, one of auto, silhouette, bic, or a rule such as "
-        "SilhouetteRule(candidates=range(2, 5))"
-    )
-
-
-@pytest.mark.parametrize(
-    ("n_groups", "sentence"),
-    [
-        (0, "n_groups=0 must be at least 1"),
-        (-3, "n_groups=-3 must be at least 1"),
-        (5, "n_groups=5 exceeds the 4 columns of X"),
-        (True, "n_groups=True must be a whole number of column groups"),
-        (SilhouetteRule(candidates=[2, 9]), "n_groups=9 exceeds the 4 columns of X"),
-        (SilhouetteRule(candidates=[]), "candidates is empty: give at least one number of groups"),
-        (BicRule(candidates=[2.5]), "n_groups=2.5 must be a whole number of column groups"),
-        (SilhouetteRule(center=9), "center=9 exceeds the 4 columns of X"),
-        (SilhouetteRule(center=2.5), "center=2.5 must be a whole number of column groups"),
-    ],
-)
-def test_impossible_numbers_are_refused(n_groups: object, sentence: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        find_groups(np.eye(4), 10, n_groups, HierarchicalGrouping())
-    assert str(caught.value) == sentence
-
-
-@pytest.mark.parametrize("grouping", list(GROUPINGS))
-@pytest.mark.parametrize(
-    ("n_groups", "sentence"),
-    [(0, "n_groups=0 must be at least 1"), (4, "n_groups=4 exceeds the 3 columns of X")],
-)
-def test_a_grouping_by_itself_refuses_impossible_numbers(grouping: str, n_groups: int, sentence: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        as_grouping(grouping).group(np.eye(3), n_groups, 10)
-    assert str(caught.value) == sentence
-
-
-@pytest.mark.parametrize("grouping", ["ward", None, 3, HierarchicalGrouping])
-def test_what_is_no_grouping_is_refused(grouping: object) -> None:
-    with pytest.raises(ValueError) as caught:
-        as_grouping(grouping)  # type: ignore[arg-type]
-    names = "hierarchical, greedy, relaxed, penalized"
-    assert str(caught.value) == f"grouping={grouping!r} must be one of {names} or an object with a method `group`"

@@ -17,7 +17,9 @@ from strategies import Matrix, block_rows
 from blockmix import GaussianBiclustering, load
 from blockmix.em.loop import LoopState, run
 from blockmix.em.multistart import Progress
-from blockmix.persistence.checkpoint import FitOnItsWay
+from blockmix.estimators.stored_values import VALUES
+from blockmix.persistence.archive import reading
+from blockmix.persistence.values import unpacked
 from blockmix.rows import ArrayRows
 from blockmix.structure.partition import Partition
 
@@ -65,26 +67,27 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from blockmix import GaussianBiclustering
-from blockmix.persistence import model_file as storage
+from blockmix.persistence import archive, atomic
 
 X, path, when, at = np.load(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 written = 0
-write = storage._write
+write = archive.write
 
-def half(stream, document, arrays):
+def half(path, content, arrays):
     global written
     written += 1
     if when == "write" and written == at:
-        stream.write(b"PK\\x03\\x04 half of a file")
-        stream.flush()
-        os.kill(os.getpid(), signal.SIGKILL)
-    write(stream, document, arrays)
+        with atomic.replacing(path) as stream:
+            stream.write(b"PK\\x03\\x04 half of a file")
+            stream.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    write(path, content, arrays)
 
 def callback(progress):
     if when == "sweep" and progress.iteration == at:
         os.kill(os.getpid(), signal.SIGKILL)
 
-storage._write = half
+archive.write = half
 GaussianBiclustering(2, random_state=0, tol=1e-9, max_iter=500, checkpoint=path).fit(X, callback=callback)
 """
 
@@ -105,10 +108,10 @@ def test_a_killed_process_goes_on_to_the_same_result(when: str, tmp_path: Path) 
 
 
 def only(path: Path) -> Any:
-    found = load(path)
-    assert isinstance(found, FitOnItsWay)
-    (waypoint,) = found.waypoints.values()
-    return waypoint
+    """The state of the only start in a checkpoint."""
+    with reading(path) as (document, arrays):
+        (state,) = unpacked(document["states"], arrays, VALUES).values()
+    return state
 
 
 @pytest.mark.parametrize("iteration", [0, 5, 20])
@@ -159,10 +162,19 @@ def test_an_interrupted_fit_keeps_its_file_and_goes_on(tmp_path: Path) -> None:
     assert_equal_fit(fitted(path), fitted(None))
 
 
-def test_the_iteration_limit_is_an_end(tmp_path: Path) -> None:
-    path = tmp_path / "fit"
-    with pytest.warns(match="EM stopped at max_iter=3"):
-        fitted(path, max_iter=3)
+@pytest.mark.parametrize(
+    ("limit", "setting"), [(20, {}), (20, {"init": "kmeans++", "n_init": 3}), (27, {"init": "portfolio"})]
+)
+def test_more_iterations_resume_a_fit_that_stopped_at_the_limit(
+    limit: int, setting: dict[str, Any], tmp_path: Path
+) -> None:
+    # Red if max_iter identified the fit, or if the file were removed at the limit.
+    path, heard = tmp_path / "fit", list[Progress]()
+    with pytest.warns(match=f"EM stopped at max_iter={limit}"):
+        fitted(path, max_iter=limit, tol=1e-12, **setting)
+    resumed = fitted(path, callback=heard.append, tol=1e-12, **setting)
+    assert_equal_fit(resumed, fitted(None, tol=1e-12, **setting))
+    assert heard[0].iteration == limit
     assert not path.exists()
 
 
@@ -194,25 +206,31 @@ def test_a_chunk_that_fails_leaves_the_checkpoint_intact(fault: str, tmp_path: P
     [
         (
             {"n_components": 3},
-            "is of a fit with n_components=2, this one has n_components=3: give another",
+            "is the checkpoint of a fit with n_components=2, this one has n_components=3: give another",
         ),
-        ({"tol": 1e-3}, "is of a fit with tol=1e-09, this one has tol=0.001: give another checkpoint, or remove"),
-        ({"random_state": 1}, "is of a fit with random_state=0, this one has random_state=1: give"),
-        ({"init": np.arange(300) % 2}, "is of a fit with init='kmeans', this one has init=ndarray "),
-        ({"X": table(n_rows=298)}, "is of a fit with rows=300, this one has rows=298: give"),
-        ({"X": table()[:, :5]}, "is of a fit with columns=6, this one has columns=5: give"),
+        (
+            {"tol": 1e-3},
+            "is the checkpoint of a fit with tol=1e-09, this one has tol=0.001: give another checkpoint, or remove",
+        ),
+        ({"random_state": 1}, "is the checkpoint of a fit with random_state=0, this one has random_state=1: give"),
+        ({"init": np.arange(300) % 2}, "is the checkpoint of a fit with init='kmeans', this one has init=ndarray "),
+        ({"X": table(n_rows=298)}, "is the checkpoint of a fit with rows=300, this one has rows=298: give"),
+        ({"X": table()[:, :5]}, "is the checkpoint of a fit with columns=6, this one has columns=5: give"),
         (
             {"X": table() + np.eye(6)[2]},
-            r"is of other rows, column 2 had mean .* there, and 1\.",
+            r"is the checkpoint of a fit to other rows: column 2 had mean .*, here it has 1\.",
         ),
-        ({"X": table().astype(np.float32)}, "is of a fit with type=float64, this one has type=float32: give"),
+        (
+            {"X": table().astype(np.float32)},
+            "is the checkpoint of a fit with type=float64, this one has type=float32:",
+        ),
     ],
 )
 def test_a_checkpoint_of_another_fit_is_refused_and_kept(change: dict[str, Any], sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "fit"
     stopped(path, 5)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=f"^checkpoint .*fit {sentence}"):
+    with pytest.raises(ValueError, match=f"^.*/fit {sentence}"):
         fitted(path, **change)
     assert path.read_bytes() == before
 
@@ -228,7 +246,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_kept(tmp_path: Path) -> Non
     model, path = tmp_path / "model", tmp_path / "text"
     fitted(None).save(model)
     path.write_text("my notes")
-    with pytest.raises(ValueError, match=r"^checkpoint .*model holds a saved GaussianBiclustering: give another"):
+    with pytest.raises(ValueError, match=r"^.*/model holds a saved GaussianBiclustering: give another checkpoint"):
         fitted(model)
     with pytest.raises(ValueError, match="is not a saved model"):
         fitted(path)
@@ -237,6 +255,12 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_kept(tmp_path: Path) -> Non
         fitted(tmp_path / "nowhere" / "fit")
     with pytest.raises(ValueError, match=r"^checkpoint=3 must be None or the name of a file$"):
         fitted(3)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_is_no_model(tmp_path: Path) -> None:
+    stopped(tmp_path / "fit", 5)
+    with pytest.raises(ValueError, match=r"/fit is the checkpoint of an unfinished fit: give it as checkpoint= to"):
+        load(tmp_path / "fit")
 
 
 def test_a_model_with_a_checkpoint_can_be_saved_and_cloned(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,11 @@ class Visit:
     def __init__(self, browser: Any, path: Path, **context: Any) -> None:
         self.context = browser.new_context(viewport={"width": 1200, "height": 900}, **context)
         self.page = self.context.new_page()
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda message: self.told.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.told.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: (self.told.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("console", lambda message: self.messages.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.messages.append(f"error: {error}"))
+        self.page.on("dialog", lambda dialog: (self.messages.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
         self.path = path
@@ -45,14 +46,16 @@ class Visit:
     def close(self) -> None:
         """Red if the page complained, or asked for anything but itself."""
         self.page.wait_for_timeout(50)
-        told, requests = self.told, self.requests
+        messages, requests = self.messages, self.requests
         self.context.close()
-        assert told == []
+        assert messages == []
         assert [url for url in requests if not url.startswith("data:")] == [self.path.as_uri()]
 
     def groups(self, component: int) -> list[set[str]]:
         """The groups that the page lists, those of one column as well."""
         found: list[set[str]] = []
+        for button in self.page.locator(f"#component-{component} .groups > button").all():
+            button.click()
         for line in self.page.locator(f"#component-{component} .groups li").all():
             for button in line.locator("button.more").all():
                 button.click()
@@ -135,7 +138,7 @@ def map_of(page: Any, component: int = 0, index: int = 0) -> str:
     return str(picture.evaluate("canvas => canvas.toDataURL()"))
 
 
-def test_hover_and_keys_tell_names_and_values(visit: Visit, wine: Any) -> None:
+def test_hover_and_keys_show_names_and_values(visit: Visit, wine: Any) -> None:
     _, model, X = wine
     page = visit.page
     canvas = page.locator("#component-0 canvas.raster").first
@@ -211,12 +214,12 @@ def test_dark_and_light_differ_and_paper_is_light(browser: Any, wine: Any) -> No
     visit = Visit(browser, wine[0], color_scheme="dark")
     page = visit.page
     ground = "getComputedStyle(document.body).backgroundColor"
-    button = page.get_by_role("button", name="Dark")
-    assert button.get_attribute("aria-pressed") == "true"
+    button = page.locator("#theme")
+    assert button.inner_text() == "Light"  # what a click gives, not what is there
     dark, dark_map = page.evaluate(ground), map_of(page)
     button.click()
     light, light_map = page.evaluate(ground), map_of(page)
-    assert dark != light and dark_map != light_map and button.get_attribute("aria-pressed") == "false"
+    assert dark != light and dark_map != light_map and button.inner_text() == "Dark"
     button.click()
     page.emulate_media(media="print")
     assert page.evaluate(ground) == "rgb(255, 255, 255)"
@@ -245,6 +248,75 @@ def test_the_page_is_never_wider_than_the_screen(visit: Visit, width: int) -> No
     visit.page.set_viewport_size({"width": width, "height": 800})
     visit.page.wait_for_timeout(100)
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+# How many words of the tiles are broken over two lines; numbers are grouped by spaces that do not break.
+BROKEN = """[...document.querySelectorAll('.facts dt, .facts dd')].flatMap((cell) => {
+  const texts = [...cell.childNodes].flatMap((node) => node.nodeType === 3 ? [node] : [...node.childNodes]);
+  return texts.flatMap((text) => [...text.data.matchAll(/[^ ]+/g)].filter((word) => {
+    const range = document.createRange();
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1;
+  }).map((word) => word[0]));
+})"""
+
+
+def test_tiles_break_between_words_only(browser: Any, wine: Any, tmp_path: Path) -> None:
+    X = 1e-9 * wine[2].to_numpy()
+    model = GaussianBiclustering(8, 9, shrinkage=0.1, random_state=0).fit(X)
+    write_report(model, tmp_path / "a.html", X, labels=np.arange(len(X)) % 2)
+    for path in (wine[0], tmp_path / "a.html"):
+        visit = Visit(browser, path)
+        for width in (320, 360, 560, 800, 1000, 1200):
+            visit.page.set_viewport_size({"width": width, "height": 800})
+            assert visit.page.evaluate(BROKEN) == []
+            wider = "[...document.querySelectorAll('.facts > div')].filter((e) => e.scrollWidth > e.clientWidth)"
+            assert visit.page.evaluate(f"{wider}.length") == 0
+        visit.close()
+
+
+def test_labels_of_a_chart_are_within_it(browser: Any, wine: Any, tmp_path: Path) -> None:
+    _, model, _ = wine
+    large = copy(model)
+    large.log_likelihood_trace_ = np.array([-987_654_321.0, -887_654_321.0])
+    write_report(large, tmp_path / "a.html")
+    visit = Visit(browser, tmp_path / "a.html")
+    labels = visit.page.locator("svg.chart text")
+    assert "−987\u202f654\u202f321" in labels.all_text_contents()
+    outside = """texts => texts.filter((text) => {
+      const [box, view] = [text.getBBox(), text.ownerSVGElement.viewBox.baseVal];
+      return box.x < 0 || box.x + box.width > view.width;
+    }).map((text) => text.textContent)"""
+    assert labels.evaluate_all(outside) == []
+    visit.close()
+
+
+def test_a_table_wider_than_the_screen_says_that_it_scrolls(visit: Visit) -> None:
+    page = visit.page
+    hint = "tables => tables.map((e) => getComputedStyle(e, '::before').content.includes('Scroll'))"
+    wider = "tables => tables.map((e) => e.scrollWidth > e.clientWidth)"
+    seen = set()
+    for width in (360, 1200):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_timeout(100)
+        tables = page.locator(".scroll")
+        assert tables.evaluate_all(hint) == tables.evaluate_all(wider)
+        seen |= set(tables.evaluate_all(wider))
+    assert seen == {False, True}
+
+
+def test_many_small_groups_are_folded(browser: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((400, 150)), 2, axis=1) + 0.5 * rng.standard_normal((400, 300))
+    model = BlockDiagonalCovariance(150).fit(X)
+    write_report(model, tmp_path / "a.html", X)
+    visit = Visit(browser, tmp_path / "a.html")
+    shown = visit.page.locator("#component-0 .groups")
+    assert shown.evaluate("e => e.offsetHeight") < 900
+    assert "and 130 more groups of 2 columns" in shown.inner_text()
+    assert same(visit.groups(0), as_sets(model.column_labels_, [f"x{j}" for j in range(300)]))
+    visit.close()
 
 
 def test_hostile_names_stay_text(browser: Any, tmp_path: Path) -> None:
@@ -319,7 +391,7 @@ def test_without_data_the_page_says_so(browser: Any, wine: Any, tmp_path: Path) 
     assert "write_report(model, path, X)" in visit.page.locator("#without-rows").inner_text()
     assert visit.page.locator("#checkerboard").count() == 0
     assert visit.page.locator("#component-1 canvas.raster").count() == 1
-    visit.choose(1, 1)  # below what the estimated correlation can tell
+    visit.choose(1, 1)  # fewer than fitted: estimated correlations do not show which groups are close
     assert visit.page.locator("#component-1").get_attribute("data-groups") == str(model.n_column_groups_[1])
     visit.choose(1, 13)
     assert same(visit.groups(1), [{name} for name in X.columns])

@@ -1,4 +1,4 @@
-"""Laws of selection: every row is a fit of its own, the table adds up, and doubts about the choice are spoken out."""
+"""Laws of selection: every row is a fit of its own, and a choice that is not to be trusted comes with a warning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.grouping import BicRule, SilhouetteRule
 from blockmix.selection.table import SelectionTable, select
-from blockmix.selection.trials import SelectionWarning, Tried
+from blockmix.selection.trials import SelectionProgress, SelectionWarning
 
 
 def two_clusters(n: int = 60) -> np.ndarray:
@@ -34,7 +34,7 @@ def two_clusters(n: int = 60) -> np.ndarray:
 X = two_clusters()
 P = X.shape[1]
 # Where few numbers are tried, the best is likely to lie at an edge. Other tests hold the warning.
-no_doubts = pytest.mark.filterwarnings("ignore::blockmix.selection.trials.SelectionWarning")
+no_caveats = pytest.mark.filterwarnings("ignore::blockmix.selection.trials.SelectionWarning")
 
 
 class Scripted(Mixture):
@@ -110,7 +110,7 @@ def numbers(table: SelectionTable) -> dict[tuple[int, Any], tuple[Any, ...]]:
     }
 
 
-@no_doubts
+@no_caveats
 def test_every_row_is_a_fit_of_its_own() -> None:
     table = select(X, [2, 1], ["auto", 2, 4], random_state=0)
     assert pairs(table) == [(G, K) for G in (2, 1) for K in ("auto", 2, 4)]
@@ -134,7 +134,7 @@ def test_every_row_is_a_fit_of_its_own() -> None:
     assert table.best_estimator_ is table.best_.model
 
 
-@no_doubts
+@no_caveats
 def test_processes_give_the_same_table() -> None:
     alone = select(X, [1, 2], ["auto", 99, (2, 3)], random_state=1)
     together = select(X, [1, 2], ["auto", 99, (2, 3)], random_state=1, n_jobs=2)
@@ -147,7 +147,7 @@ def test_processes_give_the_same_table() -> None:
             assert np.array_equal(a.model.predict_proba(X), b.model.predict_proba(X))
 
 
-@no_doubts
+@no_caveats
 @pytest.mark.parametrize("seed", [None, 7, np.int64(7), "state"])
 def test_every_model_can_be_fitted_again(seed: Any) -> None:
     # Red if a RandomState went to the fits as it is: the second fit would go on from where the first one ended.
@@ -164,7 +164,7 @@ def test_every_model_can_be_fitted_again(seed: Any) -> None:
         assert later.models[0].random_state != table.models[0].random_state
 
 
-@no_doubts
+@no_caveats
 @pytest.mark.parametrize("criterion", ["bic", "icl", "aic"])
 def test_the_criterion_decides(criterion: str) -> None:
     table = scripted([2, 3], criterion=criterion, best=(3, 1))
@@ -174,7 +174,7 @@ def test_the_criterion_decides(criterion: str) -> None:
     assert str(table).endswith(f"\n* smallest {criterion}")
 
 
-@no_doubts
+@no_caveats
 @pytest.mark.parametrize(
     ("given", "candidates"),
     [
@@ -202,18 +202,11 @@ def test_one_number_per_component_is_tried_with_that_many_components() -> None:
     assert table.rows[1].groups == (2, 3)
 
 
-@no_doubts
+@no_caveats
 def test_a_rule_is_one_candidate() -> None:
     table = select(X, [1, 2], SilhouetteRule(candidates=range(2, 4)), random_state=0)
     assert [row.groups for row in table.rows] == [(3,), (3, 3)]
     assert "SilhouetteRule(candidates=range(2, 4))" in str(table)
-
-
-class Rows(list[Tried]):
-    """A callback that keeps what it is told."""
-
-    def __call__(self, tried: Tried) -> None:
-        self.append(tried)
 
 
 @pytest.mark.parametrize(
@@ -228,17 +221,17 @@ class Rows(list[Tried]):
 )
 def test_extending_fits_only_new_pairs(more: dict[str, Any], new: list[Any]) -> None:
     table = scripted([1, 2], ["auto", 2], best=(1, 2))
-    before, heard = Scripted.fits, Rows()
-    extended = table.extend(**more, callback=heard)
+    before, reported = Scripted.fits, list[SelectionProgress]()
+    extended = table.extend(**more, callback=reported.append)
     assert Scripted.fits - before == len(new)
     assert pairs(extended)[4:] == new
     assert all(a is b for a, b in zip(extended.rows, table.rows, strict=False))
     assert len(table.rows) == 4
-    assert [(tried.done, tried.total) for tried in heard] == [(i + 1, len(new)) for i in range(len(new))]
-    assert [tried.row for tried in heard] == list(extended.rows[4:])
+    assert [(progress.done, progress.total) for progress in reported] == [(i + 1, len(new)) for i in range(len(new))]
+    assert [progress.row for progress in reported] == list(extended.rows[4:])
 
 
-@no_doubts
+@no_caveats
 def test_extending_equals_trying_all_at_once() -> None:
     # Red if a later fit depended on the earlier ones, for instance through the seed.
     table = select(X, [1, 2], ["auto", BicRule(gamma=0.5)], random_state=0, init="random")
@@ -261,7 +254,7 @@ def test_a_failed_fit_is_a_row() -> None:
     assert table.models[2] is None
 
 
-def test_errors_of_the_estimator_are_told_as_they_are() -> None:
+def test_errors_of_the_estimator_are_the_outcome() -> None:
     table = select(X[:5], [1, 9], ["auto", 7], random_state=0)
     outcomes = [row.outcome for row in table.rows]
     assert outcomes[1] == "failed: n_column_groups=7 exceeds the 6 columns of X"
@@ -331,7 +324,7 @@ def test_values_that_are_not_finite_are_never_best(monkeypatch: pytest.MonkeyPat
         ((len(X), 1), [1, len(X)], "auto", ""),  # no more clusters than rows
     ],
 )
-def test_a_best_pair_at_the_edge_is_doubted(
+def test_a_best_pair_at_the_edge_gives_a_warning(
     best: tuple[int, int], n_components: Any, n_column_groups: Any, sentence: str
 ) -> None:
     with warnings.catch_warnings(record=True) as caught:
@@ -343,7 +336,7 @@ def test_a_best_pair_at_the_edge_is_doubted(
     assert all(warning.filename == __file__ for warning in caught)  # the line that called select
 
 
-def test_both_edges_are_doubted_and_extending_ends_the_doubt() -> None:
+def test_both_edges_give_a_warning_and_extending_ends_it() -> None:
     with pytest.warns(SelectionWarning) as caught:
         table = scripted([1, 2], [2, 3], best=(3, 4))
     assert len(caught) == 2
@@ -358,12 +351,12 @@ def test_a_degenerate_fit_is_not_chosen_while_there_is_another() -> None:
     assert table.best_.n_components == 1
     assert [row.degenerate for row in table.rows] == [False, True, True]
     assert str(table).endswith("* smallest bic of the fits that are not degenerate")
-    with pytest.warns(SelectionWarning, match="^all fits are degenerate"):
-        alone = scripted([2], degenerate=(2,))
+    with pytest.warns(SelectionWarning, match="^all fits are degenerate.*; the best is degenerate: too few rows$"):
+        alone = scripted([2], degenerate=(2,), notes=("too few rows",))
     assert alone.best_.n_components == 2
 
 
-@no_doubts
+@no_caveats
 def test_a_real_degenerate_fit_is_seen() -> None:
     rng = np.random.default_rng(0)
     table = select(rng.standard_normal((24, 20)), [1, 2], 1, random_state=0)
@@ -372,7 +365,7 @@ def test_a_real_degenerate_fit_is_seen() -> None:
     assert table.best_ is table.rows[0]
 
 
-@no_doubts
+@no_caveats
 def test_warnings_about_convergence_become_the_outcome() -> None:
     table = select(X, [2, 3], "auto", random_state=0, init="random", max_iter=1)
     assert [row.outcome for row in table.rows] == [
@@ -380,7 +373,7 @@ def test_warnings_about_convergence_become_the_outcome() -> None:
     ] * 2
 
 
-def test_each_warning_is_told_once_and_others_are_passed_on() -> None:
+def test_each_warning_is_given_once_and_others_are_passed_on() -> None:
     with pytest.warns(UserWarning, match="^something else$") as caught:
         table = scripted([1, 2], best=(1, 2), notes=("a{G}", "b", "a{G}"), other="something else")
     assert [row.outcome for row in table.rows] == ["converged: a1; b", "converged: a2; b"]
@@ -397,11 +390,11 @@ def test_threads_do_not_mix_up_the_warnings() -> None:
 
 
 def test_an_interrupt_keeps_the_rows_so_far() -> None:
-    def stop(tried: Tried) -> None:
-        if tried.done == 2:
+    def stop(progress: SelectionProgress) -> None:
+        if progress.done == 2:
             raise KeyboardInterrupt
 
-    with pytest.warns(SelectionWarning, match=r"^interrupted after 2 of 4 fits: extend\(\) of the table goes on$"):
+    with pytest.warns(SelectionWarning, match=r"^interrupted after 2 of 4 fits: extend\(\) of the table continues$"):
         table = scripted([2, 1, 3, 4], callback=stop)
     assert pairs(table) == [(2, "auto"), (1, "auto")]
     assert pairs(table.extend()) == [(2, "auto"), (1, "auto"), (3, "auto"), (4, "auto")]
@@ -475,11 +468,11 @@ def test_the_frame_has_the_rows() -> None:
 def test_a_frame_without_pandas_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     table = scripted([1])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"^to_frame needs pandas: install it with pip install pandas$"):
+    with pytest.raises(ImportError, match=r"^pandas is needed and not installed: pip install 'blockmix\[app\]'$"):
         table.to_frame()
 
 
-@no_doubts
+@no_caveats
 def test_names_of_columns_reach_the_models() -> None:
     import pandas as pd
 
@@ -490,7 +483,7 @@ def test_names_of_columns_reach_the_models() -> None:
     assert [row.bic for row in table.rows] == [row.bic for row in select(X, [1, 2], 3, random_state=0, n_init=2).rows]
 
 
-@no_doubts
+@no_caveats
 def test_weight_two_is_a_repeated_row() -> None:
     # Red if the criteria forgot the weights: log N would be that of 60 rows.
     weights = np.random.default_rng(0).integers(0, 4, len(X))
@@ -557,7 +550,7 @@ def test_a_table_can_be_pickled() -> None:
         (
             {"checkpoint": "fit"},
             ValueError,
-            r"checkpoint='fit' is a file of one fit: select makes several, leave it out$",
+            r"checkpoint='fit' belongs to one fit, but select makes several: leave it out$",
         ),
     ],
 )
@@ -575,11 +568,11 @@ def test_the_estimator_given_is_left_alone() -> None:
     assert (best.tol, best.max_iter, best.random_state, best.n_column_groups) == (1e-3, 50, 3, 3)
 
 
-def test_iterations_are_told() -> None:
+def test_iterations_are_reported() -> None:
     X = np.random.default_rng(0).standard_normal((60, 3))
     X[:30] += 5
-    heard: list[Any] = []
-    table = select(X, [1, 2, 3], on_iteration=heard.append, random_state=0)
-    assert len(heard) == sum(row.model.n_iter_ for row in table.rows)
-    with pytest.raises(ValueError, match="on_iteration hears nothing of the processes of n_jobs=2"):
-        select(X, [1, 2], on_iteration=heard.append, n_jobs=2)
+    iterations: list[Any] = []
+    table = select(X, [1, 2, 3], on_iteration=iterations.append, random_state=0)
+    assert len(iterations) == sum(row.model.n_iter_ for row in table.rows)
+    with pytest.raises(ValueError, match="on_iteration is not called from the processes of n_jobs=2"):
+        select(X, [1, 2], on_iteration=iterations.append, n_jobs=2)

@@ -158,13 +158,3 @@ def test_definite_correlation_factors_where_the_correlation_does_not(S: Matrix) 
         # Red without the ridge: the smallest eigenvalue of R is zero or just below.
         assert np.linalg.eigvalsh(found)[0] > 1e-7
         assert_allclose(found, R, atol=1e-4)
-
-
-@given(st.lists(covariances(min_p=4, max_p=4), min_size=1, max_size=4), st.sampled_from([float, np.float32]))
-def test_correlations_of_stacked_matrices_are_those_of_each(each: list[Matrix], dtype: type) -> None:
-    stacked = np.stack(each).astype(dtype)
-    for of in (correlation, definite_correlation):
-        assert (of(stacked) == np.stack([of(S) for S in stacked])).all()
-    stacked[-1, 2] = stacked[-1, :, 2] = 0
-    with pytest.raises(ValueError, match=r"^column 2 has variance 0: "):
-        correlation(stacked)

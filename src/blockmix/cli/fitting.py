@@ -171,8 +171,8 @@ def report(path: Path, fitted: Fitted, data: Data | None, command: str) -> None:
 def cluster_lines(model: Any, X: Any, row_names: Any) -> Iterator[tuple[str, int, str]]:
     """Row name, cluster and its probability, line by line."""
     probabilities = model.predict_proba(X)
-    clusters = probabilities.argmax(axis=1)
-    largest = probabilities[np.arange(len(clusters)), clusters]
+    clusters = np.where(probabilities.any(axis=1), probabilities.argmax(axis=1), -1)  # -1: a text without a topic
+    largest = probabilities.max(axis=1)
     for name, cluster, probability in zip(row_names, clusters.tolist(), largest.tolist(), strict=True):
         yield name, cluster, f"{probability:.6g}"
 

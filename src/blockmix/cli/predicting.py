@@ -20,8 +20,8 @@ from blockmix.cli.folder import ROWS, SUMMARY, as_json, results, write_csv, writ
 from blockmix.cli.options import ReadingOptions, WritingOptions
 from blockmix.cli.speaking import note
 from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.estimators.loading import load
 from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.persistence.model_file import load
 
 
 def predict_rows(
@@ -51,7 +51,7 @@ def predict_rows(
         "model": str(path),
         "file": file,
         "rows": len(lines),
-        "sizes": np.bincount([line[1] for line in lines], minlength=G),
+        "sizes": np.bincount([line[1] for line in lines if line[1] >= 0], minlength=G),
         "label": label,
         "ari": ari,
     }

@@ -19,8 +19,8 @@ from blockmix.cli.folder import REPORT, SUMMARY
 from blockmix.cli.options import ReadingOptions
 from blockmix.cli.predicting import read_for
 from blockmix.cli.speaking import note, warnings_heard
+from blockmix.estimators.loading import load
 from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.persistence.model_file import load
 from blockmix.selection.table import CRITERIA, SelectionTable
 from blockmix.selection.trials import SelectionRow, Study
 

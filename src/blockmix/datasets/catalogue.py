@@ -1,7 +1,7 @@
-"""The tables of the real data sets: which file, which digest, which public source.
+"""Catalogue of the real data sets of section 3 of the paper: files, digests, public sources, descriptions.
 
-Each constant is the `Table` of one data set of section 3 of the paper; the functions turn what a public source
-sends into the rows of that table. The digests are those of the project's shared copies.
+Each constant is a `DataSet`; the functions download one and bring it into the form of the project's copy, whose digests
+these are.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from urllib.request import urlopen
 
 from sklearn.datasets import fetch_openml
 
-from blockmix.datasets.files import Rows, StoredFile, Table, parse
+from blockmix.datasets.files import CsvContent, DataSet, StoredFile, parse
 
 RDATASETS_OLIVE = "https://vincentarelbundock.github.io/Rdatasets/csv/dslabs/olive.csv"
 OPENML_ECOLI = 39
 
 
-def olive_of_rdatasets(url: str = RDATASETS_OLIVE) -> Rows:
-    """The olive oils as Rdatasets has them, in per cent, turned back into the original units of 0.01 %.
+def olive_of_rdatasets(url: str = RDATASETS_OLIVE) -> CsvContent:
+    """The olive oils of Rdatasets, converted from per cent to the original units of 0.01 %.
 
     Parameters
     ----------
     url : str
-        Address of the table; a file:// address will do.
+        Address of the file; file:// works too.
     """
     with urlopen(url, timeout=60) as response:
         header, cells = parse(response.read().decode("utf-8"))
     if header[:3] != ["rownames", "region", "area"]:
         raise ValueError(f"its columns are {header}")
-    return Rows(header[1:], [row[1:3] + [f"{100 * float(cell):.0f}" for cell in row[3:]] for row in cells])
+    return CsvContent(header[1:], [row[1:3] + [f"{100 * float(cell):.0f}" for cell in row[3:]] for row in cells])
 
 
-def ecoli_of_openml(data_id: int = OPENML_ECOLI) -> Rows:
-    """The proteins as OpenML has them: no sequence names, the class last.
+def ecoli_of_openml(data_id: int = OPENML_ECOLI) -> CsvContent:
+    """The proteins of OpenML, which have no sequence names.
 
     Parameters
     ----------
     data_id : int
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a retry is no news; a failure is raised
+        warnings.simplefilter("ignore")  # of retries; a failure is raised
         bunch = fetch_openml(data_id=data_id, as_frame=False, parser="liac-arff", cache=False)
     cells = [[str(label), *map(str, row)] for label, row in zip(bunch.target, bunch.data.tolist(), strict=True)]
-    return Rows(["class", *bunch.feature_names], cells)
+    return CsvContent(["class", *bunch.feature_names], cells)
 
 
-WINE = Table(
+WINE = DataSet(
     name="wine, 27 variables",
     files=(
         StoredFile("wine.csv.gz", "9e44095d380055fceec27f536eec77c5d90e76fcde3b9c0c4af6ad1597d70c84"),
@@ -64,7 +64,7 @@ The other columns, in info: class (1, 2, 3), year.
 """,
 )
 
-OLIVE = Table(
+OLIVE = DataSet(
     name="olive",
     files=(
         StoredFile("olive.csv.gz", "c7950098691ebc3449bc767aba74e9b791db4a932d1070b9f222485a1615efd3"),
@@ -84,7 +84,7 @@ The other columns, in info: area (nine of them) and, in the project's copy, regi
     fetch=olive_of_rdatasets,
 )
 
-ECOLI = Table(
+ECOLI = DataSet(
     name="ecoli",
     files=(
         StoredFile("ecoli.csv.gz", "b2a59f01a76623ccdd41684f96bfce4fef875b14ac851e15d72a293f2d88c9bc"),
@@ -105,7 +105,7 @@ The other column, in info and in the project's copy only: sequence_name.
     fetch=ecoli_of_openml,
 )
 
-ALON = Table(
+ALON = DataSet(
     name="alon",
     files=(
         StoredFile("alon.csv.gz", "084351ba3a73b9b9a4523cba3fb1d40b17f480a0442f33e080ecf09f4c4be97d"),
@@ -123,7 +123,7 @@ as in the original, and stay. The other columns, in info: sample, tissue_code (t
 """,
 )
 
-GOLUB38 = Table(
+GOLUB38 = DataSet(
     name="golub, 38 patients",
     files=(
         StoredFile("golub.csv.gz", "b3322bdb675dc24c1c47d0e88ce284316013ca8813b64852b1e4fe0df5d9771f"),
@@ -141,7 +141,7 @@ The other column, in info: sample.
 """,
 )
 
-GOLUB72 = Table(
+GOLUB72 = DataSet(
     name="golub, 72 patients",
     files=(
         StoredFile("golub72.csv.gz", "05b20738f0d066e39654ede3a4d1c48d9947a96d7f2defe6e3b865d4ad28852c"),
@@ -158,7 +158,7 @@ The other columns, in info: sample, set (train 38, independent 34), cell (B-cell
 """,
 )
 
-TRIPADVISOR = Table(
+TRIPADVISOR = DataSet(
     name="tripadvisor",
     files=(
         StoredFile("tripadvisor_hotel_reviews.csv", "8475421c8e1500f2b9d1a640f8dc2fb08bee3173", "git"),
@@ -176,7 +176,7 @@ The other columns of the copy, in info: kaggle_row, subset.
 """,
 )
 
-TRIPADVISOR_LARA = Table(
+TRIPADVISOR_LARA = DataSet(
     name="tripadvisor, LARA",
     files=(StoredFile("tripadvisor_lara.csv.gz", "2ee33efd86023423996a1bf3de79489cb470010232dea4e08e7c31b4a33a8d3c"),),
     target="rating",
@@ -189,7 +189,7 @@ same size, not the same rows, and not pre-processed. The other columns, in info:
 """,
 )
 
-DISNEYLAND = Table(
+DISNEYLAND = DataSet(
     name="disneyland",
     files=(
         StoredFile("DisneylandReviews.csv", "909c3563769e7ae60001974ccc27454556068c13", "git", encoding="latin-1"),

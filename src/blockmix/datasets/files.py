@@ -1,7 +1,7 @@
-"""Where the real data sets come from (the data of sections 3.2 to 3.4 of the paper).
+"""Files of the real data sets (sections 3.2 to 3.4 of the paper): finding, verifying, fetching and keeping them.
 
-A `Table` names the files that may hold one data set, how each is verified, and its public source if there is one.
-A table and a folder come in; the verified header and cells come out, read from disk or fetched once into the cache.
+A `DataSet` names the files that may hold it, how each is verified, and its public source if there is one. `read`
+returns its verified content, from disk or from the public source, whose answer is kept.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ import gzip
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from blockmix.persistence.atomic import replacing
+
 Folder = str | os.PathLike[str]
 
 
-class Rows(NamedTuple):
-    """The text of a table: the names of its columns and one list of cells per row."""
+class CsvContent(NamedTuple):
+    """Names of the columns, and a list of cells for each row."""
 
     header: list[str]
     cells: list[list[str]]
@@ -30,31 +31,31 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file that may hold a data set, and the digest by which it is recognised.
+    """A file that may hold a data set, and the digest that identifies it.
 
     Parameters
     ----------
     name : str
     digest : str
     kind : {"sha256", "values", "git"}
-        What the digest is of: the bytes of the file; the values of the table, whatever program wrote it; or the
-        bytes as git names them, for an original that is known by its blob id only.
+        What the digest is of: the bytes of the file; its values, whatever program wrote it; or the bytes as a git blob,
+        for an original that is known by its blob id only.
     encoding : str
     """
 
     name: str
     digest: str
     kind: Literal["sha256", "values", "git"] = "sha256"
-    encoding: str = "utf-8-sig"  # plain UTF-8 too: what spreadsheets write starts with a mark
+    encoding: str = "utf-8-sig"  # UTF-8, with the mark that spreadsheets write or without
 
     def text(self, content: bytes) -> str:
-        """The table as text."""
+        """Decode the bytes of the file."""
         return (gzip.decompress(content) if self.name.endswith(".gz") else content).decode(self.encoding)
 
 
 @dataclass(frozen=True)
-class Table:
-    """One data set: the files that may hold it, its label columns, and where it can be had.
+class DataSet:
+    """One data set: the files that may hold it, its label column, and where to get it.
 
     Parameters
     ----------
@@ -62,16 +63,16 @@ class Table:
     files : tuple of StoredFile
         In the order in which a folder is searched for them.
     target : str
-        The column of the labels; it comes before the features.
+        The column of the labels; it precedes the features.
     info : tuple of str
         Columns that are neither label nor feature; a file may lack them.
     remedy : str
-        What a user can do to have the data, as an imperative.
+        How a user can get the data, as an imperative.
     description : str
     public : str
         Name of the public source, "" if there is none.
     fetch : callable or None
-        Reads the public source and returns its `Rows`.
+        Downloads the content from the public source.
     """
 
     name: str
@@ -81,41 +82,41 @@ class Table:
     remedy: str
     description: str
     public: str = ""
-    fetch: Callable[[], Rows] | None = None
+    fetch: Callable[[], CsvContent] | None = None
 
 
-def read(table: Table, data_home: Folder | None = None) -> Rows:
-    """Verified rows of a table, from the first folder that has it, else from its public source.
+def read(dataset: DataSet, data_home: Folder | None = None) -> CsvContent:
+    """Verified content of a data set, from the first folder that has it, else from its public source.
 
     Parameters
     ----------
-    table : Table
+    dataset : DataSet
     data_home : path-like or None
-        Folder to look in first, and to put a fetched file into.
+        Folder to search first, and to keep a fetched file in.
 
     Returns
     -------
-    Rows
+    CsvContent
 
     Raises
     ------
     FileNotFoundError
-        No folder has a file of the table, and it has no public source or that does not answer.
+        No folder has the data set, and there is no public source or it does not answer.
     ValueError
-        The file, or what the public source sent, is damaged or is another one.
+        The file, or what the public source sent, is damaged or something else.
     """
     folders = search_path(data_home)
     for folder in folders:
-        for file in table.files:
+        for file in dataset.files:
             if (path := folder / file.name).is_file():
-                return _verified(table, file, path)
-    return _fetched(table, folders)
+                return _verified(dataset, file, path)
+    return _fetched(dataset, folders)
 
 
 def search_path(data_home: Folder | None = None) -> list[Path]:
-    """Folders in which data are looked for, the one that fetched files go to first.
+    """Folders that are searched for data; fetched files go to the first.
 
-    They are `data_home`, ``$BLOCKMIX_DATA``, ``~/blockmix_data`` and, for a source checkout, ``../shared/data``.
+    They are `data_home`, ``$BLOCKMIX_DATA``, ``~/blockmix_data`` and, in a source checkout, ``../shared/data``.
 
     Examples
     --------
@@ -127,7 +128,7 @@ def search_path(data_home: Folder | None = None) -> list[Path]:
 
 
 def checkout_data(module: Path) -> Path | None:
-    """``../shared/data`` beside the checkout that a module lies in; None without a checkout or such a folder.
+    """``../shared/data`` beside the checkout of a module; None without a checkout or such a folder.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ def checkout_data(module: Path) -> Path | None:
 CHECKOUT_DATA = checkout_data(Path(__file__))
 
 
-def parse(text: str) -> Rows:
+def parse(text: str) -> CsvContent:
     r"""Header and cells of comma-separated text.
 
     Examples
@@ -152,17 +153,17 @@ def parse(text: str) -> Rows:
     [['1', 'a, b']]
     """
     reader = csv.reader(io.StringIO(text, newline=""))
-    return Rows(next(reader, []), list(reader))
+    return CsvContent(next(reader, []), list(reader))
 
 
-def values_sha256(rows: Rows, info: tuple[str, ...] = ()) -> str:
-    r"""Digest of the labels and features, the same whatever the order of the rows and the way numbers are written.
+def values_sha256(content: CsvContent, info: tuple[str, ...] = ()) -> str:
+    r"""Digest of the labels and features that depends neither on the order of the rows nor on how numbers are written.
 
-    Numbers count to six significant digits: a copy that went through single precision is still a copy.
+    Numbers count to six significant digits, so a copy in single precision has the same digest.
 
     Parameters
     ----------
-    rows : Rows
+    content : CsvContent
     info : tuple of str
         Columns to leave out.
 
@@ -172,9 +173,9 @@ def values_sha256(rows: Rows, info: tuple[str, ...] = ()) -> str:
     >>> values_sha256(one) == values_sha256(other, info=("id",))
     True
     """
-    kept = [column for column, name in enumerate(rows.header) if name not in info]
-    # A row cut short keeps the cells it has: it must give another digest, not an error of its own.
-    lines = sorted(",".join(_canonical(row[column]) for column in kept if column < len(row)) for row in rows.cells)
+    kept = [column for column, name in enumerate(content.header) if name not in info]
+    # A row that is cut short must change the digest, not raise an error.
+    lines = sorted(",".join(_canonical(row[column]) for column in kept if column < len(row)) for row in content.cells)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -185,75 +186,59 @@ def _canonical(cell: str) -> str:
         return cell
 
 
-def _sha256(content: bytes, table: Table) -> str:
+def _values(content: bytes, dataset: DataSet) -> str:
+    return values_sha256(parse(content.decode("utf-8-sig", errors="replace")), dataset.info)
+
+
+def _sha256(content: bytes, dataset: DataSet) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _values(content: bytes, table: Table) -> str:
-    return values_sha256(parse(content.decode("utf-8-sig", errors="replace")), table.info)
-
-
-def _git(content: bytes, table: Table) -> str:
+def _git(content: bytes, dataset: DataSet) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-# Words for the message, and the measure itself.
-CHECKS: dict[str, tuple[str, Callable[[bytes, Table], str]]] = {
-    "sha256": ("sha256", _sha256),
-    "values": ("sha256 of its values", _values),
-    "git": ("git blob id", _git),
-}
+# Name of the digest in messages, and its function.
+_DIGESTS = {"sha256": ("sha256", _sha256), "values": ("sha256 of its values", _values), "git": ("git blob id", _git)}
 
 
-def _verified(table: Table, file: StoredFile, path: Path) -> Rows:
-    content = path.read_bytes()
-    what, measure = CHECKS[file.kind]
-    if (found := measure(content, table)) != file.digest:
+def _verified(dataset: DataSet, file: StoredFile, path: Path) -> CsvContent:
+    stored = path.read_bytes()
+    what, digest = _DIGESTS[file.kind]
+    if (found := digest(stored, dataset)) != file.digest:
+        again = f"load the data set again, to fetch it from {dataset.public}" if dataset.fetch else dataset.remedy
         raise ValueError(
-            f"{path} is damaged or not the data set {table.name}: the {what} should be {file.digest} but is {found}; "
-            f"remove it and {_again(table)}."
+            f"{path} is damaged or not the data set {dataset.name}: the {what} should be {file.digest} but is {found}; "
+            f"remove it and {again}."
         )
-    rows = parse(file.text(content))
-    if table.target not in rows.header:
-        raise ValueError(f"{path} holds the data set {table.name}, but none of its columns is named {table.target!r}.")
-    return rows
+    content = parse(file.text(stored))
+    if dataset.target not in content.header:
+        raise ValueError(f"{path} holds the data set {dataset.name}, but has no column {dataset.target!r}.")
+    return content
 
 
-def _again(table: Table) -> str:
-    return f"load the data set again, to fetch it from {table.public}" if table.fetch else table.remedy
-
-
-def _fetched(table: Table, folders: list[Path]) -> Rows:
-    """Rows of the public source, verified and then kept in the first folder."""
-    names = " or ".join(file.name for file in table.files)
-    absent = f"the data set {table.name} ({names}) is in none of the folders {', '.join(map(str, folders))}"
-    todo = f"{table.remedy}, and put it into {folders[0]}."
-    if table.fetch is None:
-        raise FileNotFoundError(f"{absent}: {todo}")
+def _fetched(dataset: DataSet, folders: list[Path]) -> CsvContent:
+    """Content of the public source, verified and kept in the first folder."""
+    names = " or ".join(file.name for file in dataset.files)
+    absent = f"the data set {dataset.name} ({names}) is in none of the folders {', '.join(map(str, folders))}"
+    remedy = f"{dataset.remedy}, and put it into {folders[0]}."
+    if dataset.fetch is None:
+        raise FileNotFoundError(f"{absent}: {remedy}")
     try:
-        rows = table.fetch()
+        content = dataset.fetch()
     except (OSError, HTTPException) as error:
-        raise FileNotFoundError(f"{absent}, and {table.public} cannot be reached ({error}): {todo}") from error
+        raise FileNotFoundError(f"{absent}, and {dataset.public} cannot be reached ({error}): {remedy}") from error
     except (ValueError, LookupError) as error:
-        raise ValueError(f"{table.public} sent no readable data set {table.name} ({error}): {todo}") from error
-    file = next(file for file in table.files if file.kind == "values")
-    if (found := values_sha256(rows, table.info)) != file.digest:
+        raise ValueError(f"{dataset.public} sent no readable data set {dataset.name} ({error}): {remedy}") from error
+    file = next(file for file in dataset.files if file.kind == "values")
+    if (found := values_sha256(content, dataset.info)) != file.digest:
         raise ValueError(
-            f"{table.public} sent a damaged or another data set {table.name}, so {file.name} was not written: the "
-            f"sha256 of its values should be {file.digest} but is {found}; try again later, or {todo}"
+            f"{dataset.public} sent a damaged or another data set {dataset.name}, so {file.name} was not written: the "
+            f"sha256 of its values should be {file.digest} but is {found}; try again later, or {remedy}"
         )
-    _write(folders[0] / file.name, rows)
-    return rows
-
-
-def _write(path: Path, rows: Rows) -> None:
-    """Write a table under a temporary name and rename it: whoever sees the file sees all of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            csv.writer(stream, lineterminator="\n").writerows([rows.header, *rows.cells])
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([content.header, *content.cells])
+    folders[0].mkdir(parents=True, exist_ok=True)
+    with replacing(folders[0] / file.name) as stream:
+        stream.write(text.getvalue().encode())
+    return content

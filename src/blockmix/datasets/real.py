@@ -1,7 +1,7 @@
-"""Loaders of the real data sets (sections 3.2 to 3.4 of the paper), in the manner of scikit-learn.
+"""Loaders of the real data sets (sections 3.2 to 3.4 of the paper), in the style of scikit-learn.
 
-A name and a folder come in; a `Bunch` of data, target, names and description comes out. `sources` says where the
-files are looked for, `tables` which files they are, `expression` what the paper does to genes before it clusters.
+Each returns a `Bunch` of data, target, names and description. `files` finds and verifies the files, `catalogue` lists
+them, and `expression` prepares gene expression as the paper does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from sklearn import datasets as sklearn_datasets
 from sklearn.utils import Bunch
 
 from blockmix.datasets import catalogue
-from blockmix.datasets.files import Folder, Table, read
+from blockmix.datasets.files import DataSet, Folder, read
+from blockmix.structure.extras import needed
 
 # A Bunch, or the pair (data, target) with return_X_y.
 Loaded = Any
@@ -45,7 +46,7 @@ def load_wine(
     return_X_y : bool
         Return (data, target) instead of the Bunch.
     data_home : path-like or None
-        Folder to look in before ``$BLOCKMIX_DATA`` and ``~/blockmix_data``.
+        Folder to search before ``$BLOCKMIX_DATA`` and ``~/blockmix_data``.
 
     Returns
     -------
@@ -61,7 +62,7 @@ def load_wine(
     if _choice("version", version, ("13", "27")) == "27":
         return _numbers(catalogue.WINE, WINES, as_frame, return_X_y, data_home)
     if as_frame:
-        _pandas()
+        needed("pandas", "app")
     bunch = sklearn_datasets.load_wine(as_frame=as_frame)
     return (bunch.data, bunch.target) if return_X_y else Bunch(**bunch, info={})
 
@@ -69,7 +70,7 @@ def load_wine(
 def load_olive(*, as_frame: bool = False, return_X_y: bool = False, data_home: Folder | None = None) -> Loaded:
     """Olive oils of three Italian regions: 572 rows, 8 fatty acids.
 
-    Fetched from Rdatasets if no folder has it. The nine areas are in ``info["area"]``.
+    Downloaded from Rdatasets if no folder has it. The nine areas are in ``info["area"]``.
 
     Parameters
     ----------
@@ -78,12 +79,12 @@ def load_olive(*, as_frame: bool = False, return_X_y: bool = False, data_home: F
     return_X_y : bool
         Return (data, target) instead of the Bunch.
     data_home : path-like or None
-        Folder to look in first, and to keep what is fetched.
+        Folder to search first, and to keep a fetched file in.
 
     Returns
     -------
     Bunch
-        As of `load_wine`.
+        As for `load_wine`.
     """
     return _numbers(catalogue.OLIVE, REGIONS, as_frame, return_X_y, data_home)
 
@@ -91,7 +92,7 @@ def load_olive(*, as_frame: bool = False, return_X_y: bool = False, data_home: F
 def load_ecoli(*, as_frame: bool = False, return_X_y: bool = False, data_home: Folder | None = None) -> Loaded:
     """Proteins of eight localisation sites: 336 rows, 7 scores.
 
-    Fetched from OpenML (data set 39) if no folder has it.
+    Downloaded from OpenML (data set 39) if no folder has it.
 
     Parameters
     ----------
@@ -100,12 +101,12 @@ def load_ecoli(*, as_frame: bool = False, return_X_y: bool = False, data_home: F
     return_X_y : bool
         Return (data, target) instead of the Bunch.
     data_home : path-like or None
-        Folder to look in first, and to keep what is fetched.
+        Folder to search first, and to keep a fetched file in.
 
     Returns
     -------
     Bunch
-        As of `load_wine`.
+        As for `load_wine`.
     """
     return _numbers(catalogue.ECOLI, SITES, as_frame, return_X_y, data_home)
 
@@ -120,12 +121,12 @@ def load_alon(*, as_frame: bool = False, return_X_y: bool = False, data_home: Fo
     return_X_y : bool
         Return (data, target) instead of the Bunch.
     data_home : path-like or None
-        Folder to look in first.
+        Folder to search first.
 
     Returns
     -------
     Bunch
-        As of `load_wine`.
+        As for `load_wine`.
     """
     return _numbers(catalogue.ALON, TISSUES, as_frame, return_X_y, data_home)
 
@@ -148,15 +149,15 @@ def load_golub(
     return_X_y : bool
         Return (data, target) instead of the Bunch.
     data_home : path-like or None
-        Folder to look in first.
+        Folder to search first.
 
     Returns
     -------
     Bunch
-        As of `load_wine`.
+        As for `load_wine`.
     """
-    table = {"38": catalogue.GOLUB38, "72": catalogue.GOLUB72}[_choice("version", version, ("38", "72"))]
-    return _numbers(table, LEUKEMIAS, as_frame, return_X_y, data_home)
+    dataset = {"38": catalogue.GOLUB38, "72": catalogue.GOLUB72}[_choice("version", version, ("38", "72"))]
+    return _numbers(dataset, LEUKEMIAS, as_frame, return_X_y, data_home)
 
 
 def load_tripadvisor(
@@ -171,14 +172,14 @@ def load_tripadvisor(
     Parameters
     ----------
     which : {"kaggle", "lara"}
-        The reviews of the paper, in part only unless the Kaggle original is in one of the folders; or a stand-in of
-        the full size, 20491 raw reviews of the corpus that the Kaggle file was drawn from.
+        The reviews of the paper, of which only a part is available unless one of the folders has the Kaggle original;
+        or a substitute of full size, 20491 raw reviews of the corpus that the Kaggle file was drawn from.
     as_frame : bool
         Return pandas objects.
     return_X_y : bool
         Return (data, target) instead of the Bunch.
     data_home : path-like or None
-        Folder to look in first.
+        Folder to search first.
 
     Returns
     -------
@@ -198,7 +199,7 @@ def load_disneyland(
     return_X_y: bool = False,
     data_home: Folder | None = None,
 ) -> Loaded:
-    """Reviews of Disneyland and their ratings from 1 to 5; in part only unless the Kaggle original is there.
+    """Reviews of Disneyland and their ratings from 1 to 5; only a part unless a folder has the Kaggle original.
 
     Parameters
     ----------
@@ -209,59 +210,59 @@ def load_disneyland(
     return_X_y : bool
         Return (data, target) instead of the Bunch.
     data_home : path-like or None
-        Folder to look in first.
+        Folder to search first.
 
     Returns
     -------
     Bunch
-        As of `load_tripadvisor`.
+        As for `load_tripadvisor`.
     """
     only = branch and {"Branch": f"Disneyland_{_choice('branch', branch, BRANCHES)}"}
     return _documents(catalogue.DISNEYLAND, "Review_Text", as_frame, return_X_y, data_home, only or {})
 
 
 def _numbers(
-    table: Table, classes: Sequence[str], as_frame: bool, return_X_y: bool, data_home: Folder | None
+    dataset: DataSet, classes: Sequence[str], as_frame: bool, return_X_y: bool, data_home: Folder | None
 ) -> Loaded:
-    """A table of features and class labels."""
-    pandas = _pandas() if as_frame else None  # before the file is read: a missing extra is known at once
-    columns = _columns(table, data_home)
-    names = [name for name in columns if name != table.target and name not in table.info]
+    """Load features and class labels."""
+    pandas = needed("pandas", "app") if as_frame else None  # before the file is read
+    columns = _columns(dataset, data_home)
+    names = [name for name in columns if name != dataset.target and name not in dataset.info]
     data: Any = np.array([columns[name] for name in names], dtype=np.float64).T.copy()
-    target: Any = np.array([classes.index(label) for label in columns[table.target]], dtype=np.intp)
+    target: Any = np.array([classes.index(label) for label in columns[dataset.target]], dtype=np.intp)
     frame = None
     if pandas:
         data, target = pandas.DataFrame(data, columns=names), pandas.Series(target, name="target")
         frame = pandas.concat([data, target], axis=1)
     if return_X_y:
         return data, target
-    return _bunch(table, columns, data, target, frame, np.array(classes), names)
+    return _bunch(dataset, columns, data, target, frame, np.array(classes), names)
 
 
 def _documents(
-    table: Table,
+    dataset: DataSet,
     document: str,
     as_frame: bool,
     return_X_y: bool,
     data_home: Folder | None,
     only: dict[str, str] | None = None,
 ) -> Loaded:
-    """A table of texts and ratings; `only` keeps the rows that have this value in this column."""
-    pandas = _pandas() if as_frame else None
-    columns = _columns(table, data_home, only)
+    """Load texts and ratings; `only` keeps the rows with this value in this column."""
+    pandas = needed("pandas", "app") if as_frame else None
+    columns = _columns(dataset, data_home, only)
     data: Any = list(columns[document])
-    target: Any = np.array(columns[table.target], dtype=np.intp)
+    target: Any = np.array(columns[dataset.target], dtype=np.intp)
     frame = None
     if pandas:
-        frame = pandas.DataFrame({**columns, table.target: target})
-        data, target = frame[document], frame[table.target]
+        frame = pandas.DataFrame({**columns, dataset.target: target})
+        data, target = frame[document], frame[dataset.target]
     if return_X_y:
         return data, target
-    return _bunch(table, columns, data, target, frame, np.array([table.target]), [document])
+    return _bunch(dataset, columns, data, target, frame, np.array([dataset.target]), [document])
 
 
 def _bunch(
-    table: Table,
+    dataset: DataSet,
     columns: dict[str, tuple[str, ...]],
     data: Any,
     target: Any,
@@ -275,13 +276,15 @@ def _bunch(
         frame=frame,
         target_names=target_names,
         feature_names=feature_names,
-        DESCR=table.description,
-        info={name: np.array(columns[name]) for name in table.info if name in columns},
+        DESCR=dataset.description,
+        info={name: np.array(columns[name]) for name in dataset.info if name in columns},
     )
 
 
-def _columns(table: Table, data_home: Folder | None, only: dict[str, str] | None = None) -> dict[str, tuple[str, ...]]:
-    header, cells = read(table, data_home)
+def _columns(
+    dataset: DataSet, data_home: Folder | None, only: dict[str, str] | None = None
+) -> dict[str, tuple[str, ...]]:
+    header, cells = read(dataset, data_home)
     for name, value in (only or {}).items():
         place = header.index(name)
         cells = [row for row in cells if row[place] == value]
@@ -292,11 +295,3 @@ def _choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
     return value
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError("as_frame=True needs pandas: install it, or blockmix[app], or leave as_frame out") from None
-    return pandas

@@ -1,7 +1,7 @@
-"""The simulated designs of the paper (sections 2.5, 2.6 and 3.1).
+"""Simulated designs of the paper (sections 2.5, 2.6 and 3.1).
 
-A `Design` is one Gaussian with its mean, its covariance and the true column groups; a `MixtureDesign` is
-several of them with weights. Nothing comes in but sizes and a seed; rows come out of `sample`.
+A `Design` is one Gaussian with its mean, its covariance and the true column groups; a `MixtureDesign` is a weighted
+mixture of them. Their method `sample` draws rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from blockmix.structure.types import FloatArray, IntArray
 
 Seed = int | np.random.Generator | None
 
-#: The nine cells (p, K) of the paper's table of block structures, from few columns to many.
+#: The nine cells (p, K) of the paper's table of block structures.
 GRID: tuple[tuple[int, int], ...] = (
     (24, 3),
     (24, 6),
@@ -44,7 +44,7 @@ class Design:
         Short name for tables.
     mean : ndarray of shape (p,)
     covariance : ndarray of shape (p, p)
-        The covariance that the rows are drawn from, noise between the blocks included.
+        The covariance that rows are drawn from, including noise between the blocks.
     partition : Partition
         The true column groups.
 
@@ -135,7 +135,7 @@ class MixtureDesign:
 
 
 def make_block_data(design: Design, n_samples: int, random_state: Seed = None) -> BlockData:
-    """Draw rows of a design and hand them back with the truth.
+    """Draw rows of a design and return them with the truth.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def sigma_a() -> Design:
 
 
 def sigma_b() -> Design:
-    """Σ_B: the groups and the mean of Σ_A, covariances of both signs.
+    """Σ_B: groups and mean of Σ_A, covariances of both signs.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def sigma_b() -> Design:
 def covariance_positive() -> Design:
     """Twelve columns in three groups of 4, variance 4.5, covariance 2 within a group, mean 1, …, 12.
 
-    The paper prints three column groups and not their sizes; 4, 4, 4 is the reading used here.
+    The paper gives the number of groups but not their sizes; 4, 4, 4 is assumed here.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def block_grid(p: int, n_groups: int, random_state: Seed = None) -> Design:
     """One random design of the paper's (p, K) grid: K equal blocks under dense noise.
 
     Σ = diag(A_1ᵀA_1, …, A_KᵀA_K) + 0.5 EᵀE with A_k of size p/K and entries U(1, 2), E of size p and entries
-    U(0, 1); the mean has entries U(0, 1). The noise correlates all columns: Σ itself is not block-diagonal.
+    U(0, 1); the mean has entries U(0, 1). The noise correlates all columns, so Σ itself is not block-diagonal.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def _equal(size: int, variance: float, covariance: float) -> FloatArray:
 
 
 def _diagonal(blocks: Iterable[ArrayLike]) -> tuple[FloatArray, Partition]:
-    """Covariance with these blocks along its diagonal, and its groups."""
+    """Covariance with these blocks on its diagonal, and its groups."""
     parts = [np.asarray(block, dtype=np.float64) for block in blocks]
     labels = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     return block_diag(*parts), Partition(labels)

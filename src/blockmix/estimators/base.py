@@ -19,11 +19,11 @@ from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMix
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from blockmix.estimators.storable import Storable
 from blockmix.estimators.validation import rows_to_score
 from blockmix.persistence.atomic import write_vectors
-from blockmix.persistence.model_file import Storable
 from blockmix.plotting.methods import MixtureFigures
-from blockmix.rows import Chunk, one_blas_thread
+from blockmix.rows import Chunk, Resolution, one_blas_thread
 from blockmix.structure.columns import column_names, describe
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray, RandomState
@@ -46,6 +46,7 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
     column_labels_: IntArray
     n_features_in_: int
     n_parameters_: int
+    resolution_: Resolution
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -87,7 +88,11 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         return float(likelihood / weight)
 
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Bayesian information criterion, −2 log L + parameters · log N; smaller is better."""
+        """Bayesian information criterion with the price of the column groups; smaller is better.
+
+        −2 log L + parameters · log N + 2 · `partition_price_`, which is 0, so that this is the usual BIC, if the number
+        of column groups was given, if all columns are in one group and if all are alone.
+        """
         return self._criteria(X, sample_weight)["bic"]
 
     def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -102,10 +107,15 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         """Log-likelihood and all criteria from one pass over the rows; a weight of 2 counts a row twice."""
         return self._criteria_of(self._sums(X, sample_weight))
 
+    @property
+    def _partition_price(self) -> float:
+        """Log-likelihood that the choice of the column groups must earn."""
+        return 0.0
+
     def _criteria_of(self, sums: FloatArray) -> dict[str, float]:
         """Log-likelihood and all criteria from the sums of `criterion_sums`."""
         weight, likelihood, certainty = sums.tolist()
-        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight))
+        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight)) + 2 * self._partition_price
         aic = -2 * likelihood + 2 * self.n_parameters_
         return {"log_likelihood": likelihood, "bic": bic, "icl": bic - 2 * certainty, "aic": aic}
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.em.block.e_step import log_joint
+from blockmix.em.block.e_step import Density, log_joint
 from blockmix.em.block.family import BlockFamily
 from blockmix.em.block.parameters import Parameters, Prior
 from blockmix.em.block.regroup import Proposer
@@ -24,11 +24,13 @@ from blockmix.em.block.sweep import Statistics
 from blockmix.em.starts.modes import Mode, modes
 from blockmix.estimators.base import Scorer
 from blockmix.estimators.em_mixture import EMMixture
+from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
-from blockmix.grouping.rules import BicRule, as_grouping, as_rule
+from blockmix.grouping.registry import as_grouping, as_rule
 from blockmix.rows import Rows
+from blockmix.structure.block_models import FULL, BlockModel, block_models
 from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.objective import price
+from blockmix.structure.objective import bic_price
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 
@@ -41,11 +43,19 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         Number G of row clusters.
     n_column_groups : int, sequence of G ints, {"auto", "bic", "silhouette"} or rule, default="auto"
         Number of column groups: for all components, for each, or how to choose it within each component.
-        ``"auto"`` is ``"bic"`` here: the smallest BIC within the component.
+        ``"auto"`` is ``"optimal"``: the cut of the tree with the largest objective, see `grouping.OptimalRule`.
     grouping : {"hierarchical", "greedy", "relaxed", "penalized"} or object, default="hierarchical"
         How the column groups are found.
+    block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
+        Shapes that the block of a group may have. ``"full"`` is the paper's, any covariance; a number q is q common
+        factors and a noise of its own for each column; in a ``"tree"`` each column depends on one other, as in chains.
+        ``"auto"`` chooses among full, one and two factors and tree together with the groups; with a given number of
+        groups it is full.
     shared_covariance : bool, default=False
         One covariance, and one partition of the columns, for all components.
+    rounding : bool, default=True
+        Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
+        can sit on one value of a 0/1, count or rounded column with a variance near 0.
     ridge : float, default=1e-6
         Keeps covariances invertible; relative to the overall variance of each column.
     shrinkage : float in [0, 1) or None
@@ -126,7 +136,9 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         n_column_groups: int | Sequence[int] | str | Rule = "auto",
         *,
         grouping: str | Grouping = "hierarchical",
+        block_model: str | int | BlockModel = "auto",
         shared_covariance: bool = False,
+        rounding: bool = True,
         ridge: float = 1e-6,
         shrinkage: float | None = None,
         tol: float = 1e-4,
@@ -142,7 +154,9 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         self.n_components = n_components
         self.n_column_groups = n_column_groups
         self.grouping = grouping
+        self.block_model = block_model
         self.shared_covariance = shared_covariance
+        self.rounding = rounding
         self.ridge = ridge
         self.shrinkage = shrinkage
         self.tol = tol
@@ -171,9 +185,10 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         proposer = Proposer(
             n_groups,
             as_grouping(self.grouping, self.random_state),
+            FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
             self.shared_covariance and self.n_components > 1,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
-            price(rows.total_weight, rows.n_columns) if priced else 0.0,
+            bic_price(rows.total_weight) if priced else 0.0,
         )
         return BlockFamily(proposer, rows.total_weight)
 
@@ -210,7 +225,8 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
             return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
         if isinstance(given, Integral):
             return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
-        rule = BicRule() if isinstance(given, str) and given == "auto" else as_rule(given, "n_column_groups")
+        chosen = isinstance(given, str) and given == "auto"
+        rule = OptimalRule(self.block_model) if chosen else as_rule(given, "n_column_groups")
         return (rule,) * self.n_components, True
 
     def _check_parameters(self) -> None:
@@ -220,7 +236,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
-        return partial(log_joint, parameters=self._parameters)
+        return partial(log_joint, density=Density.of(self._parameters, self.means_.dtype))
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         return np.asarray(self.means_[g] + self.blocks_[g].sample(n, rng))
@@ -254,3 +270,42 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         return G - 1 + G * p + self._parameters.layout.n_parameters
+
+    @property
+    def partition_price_(self) -> float:
+        """Log-likelihood that the choice of the column groups must earn; 0 if their number was given.
+
+        See `structure.objective.partition_prices`.
+        """
+        check_is_fitted(self)
+        chosen = self._n_groups(self.n_features_in_)[1]
+        return self._parameters.layout.partition_price if chosen else 0.0
+
+    @property
+    def _partition_price(self) -> float:
+        return self.partition_price_
+
+    @property
+    def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
+        """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
+        check_is_fitted(self)
+        layout = self._parameters.layout
+        full = tuple((FULL.name,) * partition.n_groups for partition in layout.distinct)
+        found = tuple(tuple(model.name for model in shapes) for shapes in layout.shapes) or full
+        return found * layout.n_sharing
+
+    @property
+    def loadings_(self) -> tuple[tuple[FloatArray | None, ...], ...]:
+        """Loadings of the columns of each group on its factors in the units of X, by component; None without factors.
+
+        The columns are those of ``column_labels_ == k``, in order; the q columns of an array are factors. A negative
+        loading goes against the group: signs are such that the largest one is positive.
+        """
+        check_is_fitted(self)
+        layout, states = self._parameters.layout, self._parameters.states
+        found: list[tuple[FloatArray | None, ...]] = []
+        for g, partition in enumerate(layout.distinct):
+            models = layout.shapes[g] if layout.shapes else (FULL,) * partition.n_groups
+            first = int(layout.first[g])
+            found.append(tuple(model.loadings(states.get(first + k)) for k, model in enumerate(models)))
+        return tuple(found) * layout.n_sharing

@@ -16,9 +16,9 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from blockmix.estimators.storable import Storable
 from blockmix.grouping.protocols import Grouping, GroupingWarning, Rule
-from blockmix.grouping.rules import as_grouping, as_rule, find_groups
-from blockmix.persistence.model_file import Storable
+from blockmix.grouping.registry import as_grouping, as_rule, find_groups
 from blockmix.plotting.methods import CovarianceFigures
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.columns import column_names, describe, grouped_names, refuse_constant

@@ -10,6 +10,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -29,10 +30,11 @@ from blockmix.em.starts.annealing import critical_eigenvalues
 from blockmix.em.starts.starts import STARTS, distinct, given, start
 from blockmix.em.starts.starts import portfolio as portfolio_of
 from blockmix.estimators.base import Mixture, Scorer, criterion_sums, most_probable, probabilities
+from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.validation import rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
 from blockmix.plotting import likelihood_trace
-from blockmix.rows import Chunk, Rows, one_blas_thread
+from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
 from blockmix.structure.columns import column_names, refuse_constant
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -56,6 +58,7 @@ class EMMixture(Mixture, Generic[P, S]):
     n_jobs: int | None
     verbose: int
     checkpoint: str | os.PathLike[str] | None
+    rounding: bool
     _parameters: P
 
     @abstractmethod
@@ -102,15 +105,22 @@ class EMMixture(Mixture, Generic[P, S]):
         standardized = rows_to_fit(self, X, sample_weight)
         refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
         rows = self._in_units(standardized)
+        rng = check_random_state(self.random_state)
+        most = max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
+        same = deepcopy(rng)  # an array is sampled for its resolution as a file is, and not for its start
+        sample = rows.sample(most, rng)
+        some = sample.some(most, same)
+        self.resolution_ = Resolution.of(sample.X[some], sample.weights[some]) if self.rounding else EXACT
+        rows, sample = rows.resolved(self.resolution_), sample.resolved(self.resolution_)
         variances = (standardized.scale / rows.scale) ** 2
         family = self._family(rows, variances)
-        saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows)
+        saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows, VALUES)
         with one_blas_thread():
-            starts = self._starts(rows, family, variances)
+            starts = self._starts(rows, sample, family, variances, rng)
             results = self._multistart(rows, family, starts, self._reporter(callback, _shift(rows)), saved)
             self._keep(results, rows)
             found = self._warnings(results[0].result, rows, family)
-        if saved is not None and results[0].result.outcome is not Outcome.INTERRUPTED:
+        if saved is not None and results[0].result.outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
             saved.remove()
         self.warnings_ = [str(warning) for warning in found]
         for warning in found:
@@ -132,7 +142,7 @@ class EMMixture(Mixture, Generic[P, S]):
         def run_loop(name: str, state: LoopState[P], max_iter: int, callback: Callback) -> LoopResult[P]:
             save = None
             if saved is not None:
-                state, save = saved.state(name) or state, partial(saved.save, name)
+                state, save = saved.state(name) or state, partial(saved.write, name)
             return run(family, rows, state, self.tol, max_iter, callback, save)
 
         return multistart(starts, run_loop, self.max_iter, self.n_jobs, report, self._is_portfolio)
@@ -141,10 +151,15 @@ class EMMixture(Mixture, Generic[P, S]):
     def _is_portfolio(self) -> bool:
         return isinstance(self.init, str) and self.init == "portfolio"
 
-    def _starts(self, rows: Rows, family: Family[P, S], variances: FloatArray) -> list[Start[P]]:
+    def _starts(
+        self,
+        rows: Rows,
+        sample: ArrayRows,
+        family: Family[P, S],
+        variances: FloatArray,
+        rng: np.random.RandomState,
+    ) -> list[Start[P]]:
         """Named starts; those of rows that are not in memory are made from a sample."""
-        rng = check_random_state(self.random_state)
-        sample = rows.sample(max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng)
         begin = partial(_begin, self._family(sample, variances), sample, family.loose(self.tol))
         if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == self._shape(rows):
             resumed = self._resumed(rows, family)

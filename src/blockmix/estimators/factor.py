@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from blockmix.em.factor.family import FactorFamily
 from blockmix.em.factor.parameters import FactorModel, FactorParameters
 from blockmix.em.factor.signs import negative_groups
-from blockmix.em.factor.sweep import FactorStatistics, log_joint, sums
+from blockmix.em.factor.sweep import FactorStatistics, chunk_log_joint
 from blockmix.em.loop import LoopResult
 from blockmix.estimators.base import Scorer
 from blockmix.estimators.em_mixture import EMMixture
@@ -51,6 +51,8 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
     standardize : bool, default=True
         Fit columns divided by their overall deviation. The model depends on units: it is the scaled columns that have
         equal covariances. False fits columns as they are.
+    rounding : bool, default=True
+        As in `GaussianBiclustering`.
     min_noise : float, default=1e-6
         Least noise variance, relative to the overall variance of the column.
     count_partition : bool, default=False
@@ -132,6 +134,7 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
         *,
         model: str = "UCUU",
         standardize: bool = True,
+        rounding: bool = True,
         min_noise: float = 1e-6,
         count_partition: bool = False,
         tol: float = 1e-4,
@@ -148,6 +151,7 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
         self.n_column_groups = n_column_groups
         self.model = model
         self.standardize = standardize
+        self.rounding = rounding
         self.min_noise = min_noise
         self.count_partition = count_partition
         self.tol = tol
@@ -282,5 +286,5 @@ def _check_letters(model: Any) -> None:
 
 def _score(chunk: Chunk, parameters: FactorParameters, location: FloatArray, scale: FloatArray) -> FloatArray:
     """Log π_g f_g of the rows of a chunk in the units of X, shape (m, G)."""
-    values = (chunk.X - location) / scale
-    return np.asarray(log_joint(values, sums(values, parameters), parameters) - np.log(scale).sum())
+    standardized = replace(chunk, location=location, scale=scale)
+    return np.asarray(chunk_log_joint(standardized, parameters) - np.log(scale).sum())

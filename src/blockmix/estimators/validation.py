@@ -34,14 +34,15 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
 
 
 def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None) -> Rows:
-    """Rows in their own units and of the type of the fit, whose columns are those of the fit."""
+    """Rows in their own units, of the type and with the columns and the resolution of the fit."""
     dtype = estimator.means_.dtype
     if is_elsewhere(X):
         rows = opened(X, _counts(sample_weight, None, 0), dtype)
         _compare(estimator, rows)
-        return rows
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=_TYPES, reset=False).astype(dtype, copy=False)
-    return in_memory(X, _counts(sample_weight, X, 0))
+    else:
+        X = validate_data(estimator, X, accept_sparse="csr", dtype=_TYPES, reset=False).astype(dtype, copy=False)
+        rows = in_memory(X, _counts(sample_weight, X, 0))
+    return rows.resolved(getattr(estimator, "resolution_", rows.resolution))
 
 
 def _refuse_few(estimator: Any, n_rows: int) -> None:

@@ -1,9 +1,14 @@
-"""Column groups from a covariance: one verb, four searches, three rules for their number."""
+"""Column groups from a covariance: groupings find the groups, rules choose their number.
+
+Write your own with one method: `Grouping.group` or `Rule.choose`.
+"""
 
 from blockmix.grouping.auto import AutoRule
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.hierarchical import HierarchicalGrouping
+from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.penalized import PenalizedGrouping
+from blockmix.grouping.protocols import Grouping, Proposal, Rule
 from blockmix.grouping.relaxed import RelaxedGrouping
 from blockmix.grouping.rules import BicRule, SilhouetteRule
 
@@ -11,8 +16,12 @@ __all__ = [
     "AutoRule",
     "BicRule",
     "GreedyGrouping",
+    "Grouping",
     "HierarchicalGrouping",
+    "OptimalRule",
     "PenalizedGrouping",
+    "Proposal",
     "RelaxedGrouping",
+    "Rule",
     "SilhouetteRule",
 ]

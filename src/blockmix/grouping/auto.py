@@ -1,8 +1,8 @@
-"""AutoRule: how many groups there are, by testing the merges of the tree from the top.
+"""AutoRule: the number of groups from a top-down test of the merges of a tree.
 
-Correlations and the number of rows come in; a partition goes out, which may be "no groups" or "one group". A branch of
-the average-linkage tree is a group when its two halves are correlated beyond chance; if all columns share a
-background of correlation, the same is done with the background removed and kept if its silhouette is clearly better.
+From correlations and the number of rows it finds a partition, which may be "no groups" or "one group". A branch of the
+average-linkage tree is a group if its two halves are correlated beyond chance. If all columns share a background
+correlation, the test is repeated without it, and that answer is kept if its silhouette is clearly better.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import numpy as np
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator
 
-from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
+from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default
 from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.grouping.silhouette import silhouette
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
-# The constants and what each is worth are in docs/adr; they were not fitted to any data set of this package.
-GATE = 0.02  # chance of reporting any group when all columns are independent
+# docs/adr has the reason for each constant and what it is worth; none was fitted to a data set of this package.
+GATE = 0.02  # probability of reporting any group if all columns are independent
 LEVEL, LEVEL_ROWS = 0.07, 5.0  # level of one merge: min(LEVEL, LEVEL_ROWS / effective rows)
-RATIO = 0.25  # a merge is at least this fraction as strong as its weaker branch
-MARGIN = 0.05  # silhouette by which the answer without background must be better
-_MEDIAN_COLUMNS = 2000  # medians over pairs look at this many columns, evenly spaced, of a wider table
+RATIO = 0.25  # a merge must be at least this fraction as strong as its weaker branch
+MARGIN = 0.05  # gain in silhouette required of the answer without background
+_MEDIAN_COLUMNS = 2000  # medians over pairs use at most this many columns, evenly spaced
 _CHUNK = 512
 
 
@@ -38,28 +38,31 @@ class AutoRule(BaseEstimator):
     array([0, 0, 0, 1, 1, 1])
     """
 
-    def choose(self, S: FloatArray, n_rows: float, grouping: Grouping, squares: FloatArray | None = None) -> Proposal:
-        """Test the tree; another grouping than the default one is asked for as many groups as the test found."""
+    def choose(
+        self,
+        S: FloatArray,
+        n_rows: float,
+        grouping: Grouping,
+        squares: FloatArray | None = None,
+        price: float | None = None,
+    ) -> Proposal:
+        """Return the groups that pass the test; `price` is not used.
+
+        A grouping other than the default one is asked for as many groups as passed.
+        """
         R, tails = correlation(S), 1.0
         if squares is not None:
             R, tails = temper(R, squares)
         effective = (n_rows - 1) / tails
         found = groups_beyond_chance(R, max(effective, 2.0))
-        if _is_default(grouping):
-            return found
-        return grouping.group(S, found.partition.n_groups, n_rows)
-
-
-def _is_default(grouping: Grouping) -> bool:
-    default = HierarchicalGrouping()
-    return isinstance(grouping, HierarchicalGrouping) and grouping.get_params() == default.get_params()
+        return found if is_default(grouping) else grouping.group(S, found.partition.n_groups, n_rows)
 
 
 def temper(R: FloatArray, squares: FloatArray) -> tuple[FloatArray, float]:
-    """Shrink correlations that rest on a few rows; also the factor by which heavy tails lessen the number of rows.
+    """Shrink correlations that rest on a few rows; also return the factor by which heavy tails reduce the row count.
 
-    Q_ij = mean(y_i² y_j²) − 2 r_ij² is 1 for Gaussian columns; its median is the factor c, and r_ij is divided by
-    √max(1, Q_ij / (c + 1)). `squares` holds y² so that squaresᵀ squares is the matrix of means, shape (N, p).
+    Q_ij = mean(y_i² y_j²) − 2 r_ij² is 1 for Gaussian columns. The factor c is its median, and r_ij is divided by
+    √max(1, Q_ij / (c + 1)). `squares` holds y² such that squaresᵀ squares is the matrix of means, shape (N, p).
     """
     some = _some_columns(len(R))
     Q = squares[:, some].T @ squares[:, some] - 2 * R[np.ix_(some, some)] ** 2
@@ -74,7 +77,7 @@ def temper(R: FloatArray, squares: FloatArray) -> tuple[FloatArray, float]:
 
 
 def groups_beyond_chance(R: FloatArray, effective: float) -> Proposal:
-    """Groups that the test finds in R, with or without a common background."""
+    """Groups that pass the test in R, or in R without its background if those are clearly better."""
     plain = top_down(R, effective)
     loadings = background(R, effective)
     if loadings is None:
@@ -94,7 +97,7 @@ def top_down(R: FloatArray, effective: float) -> Proposal:
     log_p = merge_log_p(R, tree, effective)
     if p == 1 or log_p.min() > np.log(GATE / (p * (p - 1) / 2)):
         return Proposal(Partition.separate(p), tree)
-    n_before = np.arange(p, 1, -1.0)
+    n_before = np.arange(p, 1, -1.0)  # groups just before each merge
     level = min(LEVEL, LEVEL_ROWS / effective)
     return Proposal(_topmost(tree, log_p < np.log(level / (n_before * (n_before - 1) / 2))), tree)
 
@@ -113,53 +116,60 @@ def _topmost(tree: FloatArray, accepted: BoolArray) -> Partition:
 
 
 def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray:
-    """Log p-value, per merge of the tree, that its two branches A and B are independent, shape (p − 1,).
+    """Log p-value, per merge of the tree, of the hypothesis that its branches A and B are independent, shape (p − 1,).
 
-    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has, under independence, mean ab, variance 2 t₂(A) t₂(B), skewness √(8/d)
-    with d = δ(A) δ(B), δ = t₂³/t₃², where t₂ = tr R² of a branch without its sampling noise and t₃ = tr R³ if it were
-    equicorrelated. So T is compared with the χ² of d degrees of freedom, moved and stretched to its mean and variance.
+    Let a and b be the sizes of the branches and ν the effective number of rows. Under independence the statistic
+    T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has mean ab, variance 2 t₂(A) t₂(B) and skewness √(8/d) with
+    d = δ(A) δ(B), see `trace_moments`. So d + √(d / t₂(A) t₂(B)) (T − ab) has the first three moments of χ² with d
+    degrees of freedom, which gives the p-value. A merge much weaker than its branches has p-value 1, whatever its T.
     """
-    p = len(R)
-    order, span = spans(tree)
-    children = tree[:, :2].astype(int)
-    size = np.concatenate([np.ones(p), tree[:, 3]])
-    squares = np.ones(2 * p - 1)  # Σ r² over all pairs of a node, its diagonal included
-    strength = np.zeros(2 * p - 1)  # mean r² within a node beyond noise
-    statistic, between = np.empty(p - 1), np.empty(p - 1)
-    for k, (a, b) in enumerate(children):
-        between[k], deviance = _between(R, order[slice(*span[a])], order[slice(*span[b])])
-        statistic[k] = (effective - 1.5) * deviance
-        c, m = p + k, size[p + k]
-        squares[c] = squares[a] + squares[b] + 2 * between[k]
-        strength[c] = max(0.0, (squares[c] - m) / (m * (m - 1)) - 1 / effective)
-    rho = np.minimum(np.sqrt(strength), 1)
-    second = size + size * (size - 1) * strength
-    third = (1 + (size - 1) * rho) ** 3 + (size - 1) * (1 - rho) ** 3
-    pairs, variance, degrees = (
-        value[children].prod(axis=1) for value in (size, second, np.maximum(1, second**3 / third**2))
-    )
-    standing = degrees + np.sqrt(degrees / variance) * (statistic - pairs)
-    log_p: FloatArray = chi2.logsf(np.maximum(standing, 0), degrees)
-    weaker = np.where(size > 1, strength, np.inf)[children].min(axis=1)  # a single column never limits
-    weak = np.maximum(0, between / pairs - 1 / effective) < RATIO**2 * weaker
-    log_p[weak & (pairs > 1)] = 0
+    from blockmix.grouping import kernels  # loads Numba
+
+    children = tree[:, :2].astype(np.intp)
+    squares, deviances = kernels.between_branches(R, tree)
+    sizes, strengths = node_strengths(tree, squares, effective)
+    t2, delta = trace_moments(sizes, strengths)
+    ab, t2t2, d = (value[children].prod(axis=1) for value in (sizes, t2, delta))
+    T = (effective - 1.5) * deviances
+    log_p: FloatArray = chi2.logsf(np.maximum(d + np.sqrt(d / t2t2) * (T - ab), 0), d)
+
+    between = np.maximum(0, squares / ab - 1 / effective)
+    weaker = np.where(sizes > 1, strengths, np.inf)[children].min(axis=1)  # a single column sets no limit
+    log_p[(between < RATIO**2 * weaker) & (ab > 1)] = 0
     return log_p
 
 
-def _between(R: FloatArray, A: IntArray, B: IntArray) -> tuple[float, float]:
-    """Σ r² and Σ −log(1 − r²) over the pairs between two sets of columns."""
-    squares = deviance = 0.0
-    step = max(1, 2**22 // len(B))
-    for first in range(0, len(A), step):
-        # In double precision: float32 has no number between 1 − 1e-8 and 1, and log 0 would follow.
-        q = np.minimum(R[np.ix_(A[first : first + step], B)].astype(float) ** 2, 1 - 1e-12)
-        squares += float(q.sum(dtype=float))
-        deviance -= float(np.log1p(-q).sum(dtype=float))
-    return squares, deviance
+def node_strengths(tree: FloatArray, squares: FloatArray, effective: float) -> tuple[FloatArray, FloatArray]:
+    """Size m of each node and ρ² = max(0, mean r² within it − 1/ν), its strength beyond noise, shapes (2p − 1,).
+
+    `squares` is Σ r² between the branches of each merge, shape (p − 1,).
+    """
+    p = len(tree) + 1
+    sizes = np.concatenate([np.ones(p), tree[:, 3]])
+    within = np.zeros(2 * p - 1)  # Σ r² over the pairs of columns in a node, each pair once
+    for k, (a, b) in enumerate(tree[:, :2].astype(np.intp).tolist()):
+        within[p + k] = within[a] + within[b] + squares[k]
+    n_pairs = np.maximum(sizes * (sizes - 1) / 2, 1)
+    return sizes, np.maximum(0, within / n_pairs - 1 / effective)
+
+
+def trace_moments(sizes: FloatArray, strengths: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """t₂ = tr R² = m + m(m − 1)ρ² of m columns of strength ρ², and δ = max(1, t₂³ / t₃²).
+
+    t₃ = tr R³ is that of equicorrelated columns, whose eigenvalues are 1 + (m − 1)ρ once and 1 − ρ for the others.
+    """
+    rho = np.minimum(np.sqrt(strengths), 1)
+    t2 = sizes + sizes * (sizes - 1) * strengths
+    t3 = (1 + (sizes - 1) * rho) ** 3 + (sizes - 1) * (1 - rho) ** 3
+    return t2, np.maximum(1, t2**3 / t3**2)
 
 
 def background(R: FloatArray, effective: float) -> FloatArray | None:
-    """Signed loadings of a correlation that all columns share, or None if it is below one standard error."""
+    """Signed loadings l of a correlation l_i l_j that all columns share, or None if it is below one standard error.
+
+    With the signs of the leading eigenvector, g_i = max(0, median_j ±r_ij) and l_i² = min(τ g_i², 0.95), where τ makes
+    the median of τ g_i g_j that of the signed correlations.
+    """
     p = len(R)
     if p < 3:
         return None

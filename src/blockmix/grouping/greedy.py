@@ -1,8 +1,8 @@
-"""GreedyGrouping: coordinate moves of single columns that raise the likelihood (paper, section 2.2).
+"""GreedyGrouping: single-column moves that raise the likelihood (paper, section 2.2).
 
-A covariance comes in; the paper's start from the first K principal components, improved column by column, goes out.
-A column goes where its conditional variance is smallest. A move may not empty a group: the paper's rule, which
-allows it, loses groups in most runs because the likelihood rises whenever blocks merge.
+The search starts from the first K principal components of a covariance and moves each column to the group in which its
+conditional variance is smallest. A move may not empty a group. The paper allows it, but the likelihood rises whenever
+blocks merge, so most of its runs lose groups.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from blockmix.grouping.move_columns import MutablePartition, move_columns
 from blockmix.grouping.protocols import Proposal, check_n_groups
 from blockmix.structure.moments import definite_correlation
-from blockmix.structure.objective import TOLERANCE, ColumnMoves
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
 
 
 class GreedyGrouping(BaseEstimator):
-    """Greedy maximisation of −½ Σ_k log|S_kk| over partitions into K groups.
+    """Greedy maximization of −½ Σ_k log|S_kk| over partitions into K groups.
 
     Parameters
     ----------
     max_sweeps : int
-        Most passes over the columns; the search converged when a pass moved nothing.
+        Maximum number of passes over the columns; the search has converged when a pass moves nothing.
 
     Examples
     --------
@@ -36,44 +36,32 @@ class GreedyGrouping(BaseEstimator):
         self.max_sweeps = max_sweeps
 
     def group(self, S: FloatArray, n_groups: int, n_rows: float = np.inf) -> Proposal:
-        """Improve the principal-component start until no move of one column helps."""
+        """Improve the principal-component start until no single move helps; n_rows is not used."""
         R = definite_correlation(S)
         partition = principal_start(R, check_n_groups(n_groups, len(S)))
         for _ in range(self.max_sweeps):
-            moves = ColumnMoves(R, partition)
-            sweep(moves)
-            if moves.partition == partition:
+            groups = MutablePartition(R, partition)
+            move_columns(groups)
+            if groups.partition == partition:
                 return Proposal(partition)
-            partition = moves.partition
+            partition = groups.partition
         return Proposal(partition, converged=False)
 
 
-def sweep(moves: ColumnMoves) -> None:
-    """Move every column once to the group in which its conditional variance is smallest, emptying none."""
-    for j in moves.order:
-        own = moves.labels[j]
-        if moves.sizes[own] == 1:
-            continue
-        variances = moves.conditional_variances(j)
-        best = int(np.argmin(variances))
-        if variances[best] < variances[own] * (1 - 2 * TOLERANCE):
-            moves.move(j, best)
-
-
 def principal_start(R: FloatArray, n_groups: int) -> Partition:
-    """Column j goes to the component, of the first K of R, on which its loading is largest in absolute value.
+    """Assign column j to the one of the first K principal components with its largest absolute loading.
 
-    The paper takes the largest signed element, which depends on the arbitrary sign of an eigenvector.
+    The paper takes the largest signed loading, which depends on the arbitrary sign of an eigenvector.
     """
-    # All vectors, because LAPACK's search for some of them finds none where the eigenvalues are equal (R = I).
+    # All eigenvectors: LAPACK's search for a subset returns none if the eigenvalues are equal (R = I).
     _, vectors = np.linalg.eigh(R)
     return fill_empty(np.abs(vectors[:, : -n_groups - 1 : -1]))
 
 
 def fill_empty(membership: FloatArray) -> Partition:
-    """Partition by the largest entry of each row, shape (p, K).
+    """Partition by the largest entry of each row, shape (p, K), without empty groups.
 
-    An empty group takes its best column from a group of several.
+    An empty group takes its best column from a group that has several.
     """
     labels: IntArray = np.argmax(membership, axis=1)
     n_groups = membership.shape[1]

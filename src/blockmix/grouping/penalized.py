@@ -1,7 +1,7 @@
-"""PenalizedGrouping: the likelihood of the blocks with a price per parameter (a cure for paper, section 2.2).
+"""PenalizedGrouping: maximize the objective with a price per parameter (replaces the search of paper, section 2.2).
 
-A covariance comes in; groups are merged while the gain in log-determinant exceeds the price of the new entries, then
-single columns are moved, until neither helps. The number of groups is found on the way, or kept when it is given.
+Groups are merged while the log-likelihood gained exceeds the price of the new parameters. Then single columns move, and
+both steps repeat until neither helps. The price determines the number of groups unless one is given.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from blockmix.grouping.move_columns import TOLERANCE, MutablePartition, move_columns
 from blockmix.grouping.protocols import Proposal, check_n_groups
 from blockmix.structure.moments import definite_correlation
-from blockmix.structure.objective import TOLERANCE, ColumnMoves, price
+from blockmix.structure.objective import bic_price, extended_price, merge_gain
 from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray
+from blockmix.structure.types import FloatArray, IntArray
 
 
 class PenalizedGrouping(BaseEstimator):
-    """Maximise N·L(D) − (½ log N + 2γ log p) Σ c(c+1)/2 over partitions.
+    """Maximize N·L(D) − (½ log N + 2γ log p) Σ c(c+1)/2 over partitions.
 
     Parameters
     ----------
     gamma : float
-        0 is BIC; a positive value is the extended BIC's γ, a higher price where columns are many.
+        0 is BIC; a positive value is the γ of the extended BIC, a higher price for tables of many columns.
     max_sweeps : int
-        Most rounds of merges and moves; the search converged when a round changed nothing.
+        Maximum number of rounds of merges and moves; the search has converged when a round changes nothing.
 
     Notes
     -----
-    A block holds fewer columns than there are rows: beyond that its likelihood is infinite and no price stops it.
-    A given number of groups goes before this limit.
+    A block has fewer columns than there are rows: beyond that its likelihood is unbounded and no price limits it. A
+    given number of groups overrides this limit.
 
     Examples
     --------
@@ -43,84 +44,115 @@ class PenalizedGrouping(BaseEstimator):
         self.max_sweeps = max_sweeps
 
     def group(self, S: FloatArray, n_groups: int | None, n_rows: float) -> Proposal:
-        """Merge and move until neither helps; n_groups=None lets the price decide how many groups there are."""
-        p = len(S)
-        fixed = None if n_groups is None else check_n_groups(n_groups, p)
+        """Merge and move until neither helps; with n_groups=None the price determines the number of groups."""
+        fixed = None if n_groups is None else check_n_groups(n_groups, len(S))
+        return self._search(S, n_rows, bic_price(n_rows), fixed)
+
+    def group_at_price(self, S: FloatArray, n_rows: float, price: float) -> Proposal:
+        """Groups, and their number, for a given price per parameter in place of ½ log N."""
+        return self._search(S, n_rows, price, None)
+
+    def _search(self, S: FloatArray, n_rows: float, price: float, fixed: int | None) -> Proposal:
         R = definite_correlation(S)
-        cost = price(n_rows, p, self.gamma)
-        partition = Partition.separate(p)
+        price = extended_price(price, len(S), self.gamma)
+        free = fixed is None
+        partition = Partition.separate(len(S))
         for _ in range(self.max_sweeps):
-            merged = merge(R, partition, n_rows, cost, fixed)
-            moves = ColumnMoves(R, merged, spare=fixed is None)
-            sweep(moves, n_rows, cost, may_empty=fixed is None)
-            if moves.partition == partition:
+            groups = MutablePartition(R, merge(R, partition, n_rows, price, fixed), spare=free)
+            move_columns(groups, n_rows, price, largest=n_rows, may_empty=free)
+            if groups.partition == partition:
                 return Proposal(partition)
-            partition = moves.partition
+            partition = groups.partition
         return Proposal(partition, converged=False)
 
 
-def sweep(moves: ColumnMoves, n_rows: float, cost: float, may_empty: bool) -> None:
-    """Move every column once to where the likelihood less the price is highest."""
-    for j in moves.order:
-        own = moves.labels[j]
-        others = moves.sizes
-        others[own] -= 1
-        if others[own] == 0 and not may_empty:
-            continue
-        value = -0.5 * n_rows * np.log(moves.conditional_variances(j)) - cost * others
-        value[(others >= n_rows - 1) & (np.arange(len(others)) != own)] = -np.inf
-        best = int(np.argmax(value))
-        if value[best] > value[own] + TOLERANCE * n_rows:
-            moves.move(j, best)
-
-
-def merge(R: FloatArray, partition: Partition, n_rows: float, cost: float, fixed: int | None) -> Partition:
-    """Merge the pair of groups of largest gain until no gain is left or, where K is given, K groups are."""
-    groups = [list(group) for group in partition.groups]
-    logdets = [np.linalg.slogdet(R[np.ix_(A, A)])[1] for A in groups]
-    gains = np.full((len(groups), len(groups)), -np.inf)
-    for a in range(1, len(groups)):
-        gains[a, :a] = _gains(R, groups, logdets, a, range(a), n_rows, cost, fixed is not None)
-    alive = np.ones(len(groups), dtype=bool)
-    best = gains.max(axis=1)
-    while alive.sum() > (fixed or 1):
-        a = int(np.argmax(best))
-        if fixed is None and best[a] <= TOLERANCE * n_rows:
+def merge(R: FloatArray, partition: Partition, n_rows: float, price: float, fixed: int | None) -> Partition:
+    """Merge the pair of groups with the largest gain until none gains, or until `fixed` groups remain."""
+    groups = MergingGroups(R, partition, n_rows, price, largest=n_rows if fixed is None else np.inf)
+    while groups.n_groups > (fixed or 1):
+        a, b = groups.best_pair()
+        if fixed is None and groups.gains[a, b] <= TOLERANCE * n_rows:
             break
-        b = int(np.argmax(gains[a]))
-        groups[b] += groups[a]
-        logdets[b] = np.linalg.slogdet(R[np.ix_(groups[b], groups[b])])[1]
-        alive[a] = False
-        gains[a] = gains[:, a] = -np.inf
-        others = [int(c) for c in np.flatnonzero(alive) if c != b]
-        for c, gain in zip(others, _gains(R, groups, logdets, b, others, n_rows, cost, fixed is not None), strict=True):
-            gains[max(b, c), min(b, c)] = gain
-        best = gains.max(axis=1)
-    return Partition.from_groups(groups[a] for a in np.flatnonzero(alive))
+        groups.merge(a, b)
+    return groups.partition
 
 
-def _gains(
-    R: FloatArray,
-    groups: list[list[int]],
-    logdets: list[float],
-    a: int,
-    others: range | list[int],
-    n_rows: float,
-    cost: float,
-    forced: bool,
-) -> list[float]:
-    """N/2 (log|R_A| + log|R_B| − log|R_AB|) − price · c_A c_B for each other group B."""
-    A = groups[a]
-    solved = np.linalg.solve(R[np.ix_(A, A)], R[A])  # (c_A, p): one factorisation serves all B
-    gains = []
-    for b in others:
-        B = groups[b]
-        if len(A) + len(B) >= n_rows and not forced:
-            gains.append(-np.inf)
-            continue
-        if len(B) == 1:
-            logdet = np.log(max(float(1 - R[B[0], A] @ solved[:, B[0]]), float(np.finfo(float).eps)))
-        else:
-            logdet = np.linalg.slogdet(R[np.ix_(B, B)] - R[np.ix_(B, A)] @ solved[:, B])[1]
-        gains.append(0.5 * n_rows * (logdets[b] - logdet) - cost * len(A) * len(B))
-    return gains
+class MergingGroups:
+    """Groups that merge pair by pair, with the gain of every pair kept up to date.
+
+    Parameters
+    ----------
+    R : array of shape (p, p)
+        Positive definite correlation.
+    partition : Partition
+        The initial groups.
+    n_rows, price : float
+        As for `objective`.
+    largest : float
+        No merge makes a block of this many columns or more.
+
+    Attributes
+    ----------
+    gains : array of shape (K, K)
+        `merge_gain` of groups a > b in row a and column b; −inf for pairs that may not merge.
+    """
+
+    def __init__(self, R: FloatArray, partition: Partition, n_rows: float, price: float, largest: float) -> None:
+        self.R, self.n_rows, self.price, self.largest = R, n_rows, price, largest
+        self._members = [group.tolist() for group in partition.groups]
+        self._logdets = [self._logdet(A) for A in self._members]
+        self._alive = np.ones(len(self._members), dtype=bool)
+        self.gains = np.full(2 * (len(self._members),), -np.inf)
+        for a in range(1, len(self._members)):
+            self._update(a, np.arange(a))
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups left."""
+        return int(self._alive.sum())
+
+    @property
+    def partition(self) -> Partition:
+        """The groups left."""
+        return Partition.from_groups(self._members[a] for a in np.flatnonzero(self._alive))
+
+    def best_pair(self) -> tuple[int, int]:
+        """The pair with the largest gain."""
+        a, b = divmod(int(np.argmax(self.gains)), len(self.gains))
+        return a, b
+
+    def merge(self, a: int, b: int) -> None:
+        """Put the columns of group a into group b."""
+        self._members[b] += self._members[a]
+        self._logdets[b] = self._logdet(self._members[b])
+        self._alive[a] = False
+        for k in (a, b):
+            self.gains[k] = self.gains[:, k] = -np.inf
+        others = np.flatnonzero(self._alive)
+        self._update(b, others[others != b])
+
+    def _update(self, a: int, others: IntArray) -> None:
+        """Compute the gain of merging group a with each of the others."""
+        size = len(self._members[a])
+        sizes = np.array([len(self._members[b]) for b in others], dtype=np.intp)
+        allowed = size + sizes < self.largest
+        others, sizes = others[allowed], sizes[allowed]
+        gain = merge_gain(self._log_ratios(a, others), size * sizes, self.n_rows, self.price)
+        self.gains[np.maximum(a, others), np.minimum(a, others)] = gain
+
+    def _log_ratios(self, a: int, others: IntArray) -> FloatArray:
+        """log|R_A| + log|R_B| − log|R_AB| = log|R_B| − log|R_B given A| for each other group B."""
+        A = self._members[a]
+        solved = np.linalg.solve(self.R[np.ix_(A, A)], self.R[A])  # (c_A, p): one factorization serves all B
+        found = np.empty(len(others))
+        for i, b in enumerate(others.tolist()):
+            B = self._members[b]
+            if len(B) == 1:
+                conditional = np.log(max(float(1 - self.R[B[0], A] @ solved[:, B[0]]), float(np.finfo(float).eps)))
+            else:
+                conditional = np.linalg.slogdet(self.R[np.ix_(B, B)] - self.R[np.ix_(B, A)] @ solved[:, B])[1]
+            found[i] = self._logdets[b] - conditional
+        return found
+
+    def _logdet(self, A: list[int]) -> float:
+        return float(np.linalg.slogdet(self.R[np.ix_(A, A)])[1])

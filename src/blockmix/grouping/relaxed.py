@@ -1,8 +1,8 @@
 """RelaxedGrouping: groups as rows of probabilities, found by projected gradient ascent (paper, section 2.3).
 
-A covariance comes in; matrices D with rows on the simplex climb the penalised likelihood of a precision restricted
-to soft groups, and the best of them, rounded, goes out. The sign of λ is the opposite of the printed one, under which
-the trivial D = 1/K has the highest value.
+From several starts, matrices D with rows on the simplex ascend the penalized likelihood of a precision restricted to
+soft groups; the best D is rounded to a partition. The sign of λ is the opposite of the printed one, under which the
+trivial D = 1/K has the highest value.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from blockmix.grouping.protocols import Proposal, check_n_groups
 from blockmix.structure.moments import correlation
 from blockmix.structure.types import FloatArray
 
-# Smallest eigenvalue of the correlation that is inverted. A lower one leaves Q to the noise of the smallest directions:
-# mean ARI for floors 0.01, 0.05, 0.1, 0.2 is 0.00, 0.01, 1.00, 1.00 on 96 columns in 8 groups of the paper's grid (50
-# rows). A higher one hides weak structure: 0.97, 0.92, 0.87, 0.73 on 24 columns in 4 random Wishart blocks (800 rows).
+# Smallest eigenvalue of the correlation that is inverted. A lower floor lets the noise of the smallest directions
+# dominate Q: mean ARI for floors 0.01, 0.05, 0.1, 0.2 is 0.00, 0.01, 1.00, 1.00 on 96 columns in 8 groups of the
+# paper's grid (50 rows). A higher floor hides weak structure: 0.97, 0.92, 0.87, 0.73 on 24 columns in 4 random Wishart
+# blocks (800 rows).
 _FLOOR = 0.1
 
 # Added to the squared correlations with the seeds, so that a column uncorrelated with all of them starts undecided.
@@ -29,9 +30,9 @@ _SOFT = 0.01
 
 
 class RelaxedGrouping(BaseEstimator):
-    """Maximise ½ log|Θ| − ½ tr(Θ R) + γ (‖D‖² − p) + λ log|DᵀD| over D ≥ 0 with rows that sum to 1.
+    """Maximize ½ log|Θ| − ½ tr(Θ R) + γ (‖D‖² − p) + λ log|DᵀD| over D ≥ 0 with rows that sum to 1.
 
-    Θ = Σ_k D_k R⁻¹ D_k = R⁻¹ ∘ (D Dᵀ) with D_k the diagonal matrix of column k of D (paper, eq. 8, with +λ).
+    Θ = Σ_k D_k R⁻¹ D_k = R⁻¹ ∘ (D Dᵀ) with D_k the diagonal matrix of column k of D (paper, eq. 9, with +λ).
 
     Parameters
     ----------
@@ -40,9 +41,9 @@ class RelaxedGrouping(BaseEstimator):
     lam : float
         Weight of the term that keeps the columns of D apart, so that no group is empty or doubled.
     step_size : float
-        First step along the gradient; later steps grow while the objective rises and are halved where it would fall.
+        First step along the gradient. Later steps grow while the objective rises and are halved when it would fall.
     max_iter : int
-        Most steps from each start.
+        Maximum number of steps from each start.
     tol : float
         A start has converged when a step changes the objective by less than this fraction of it.
     n_init : int
@@ -52,7 +53,7 @@ class RelaxedGrouping(BaseEstimator):
 
     Notes
     -----
-    At a 0/1 matrix D a misplaced column j stays in its group of c columns where γ + λ/c exceeds (R⁻¹)_jj − 1: large
+    At a 0/1 matrix D a misplaced column j stays in its group of c columns if γ + λ/c exceeds (R⁻¹)_jj − 1, so large
     weights freeze the starts. On Σ_A and Σ_B (200 runs each) all γ of 0.05 … 1 with λ of 0.2 … 2 find the groups in
     every run from 100 rows; from 50 rows the default finds them in 0.945 and 1.00, γ = λ = 1 in 0.935 and 1.00.
 
@@ -82,15 +83,15 @@ class RelaxedGrouping(BaseEstimator):
         self.random_state = random_state
 
     def group(self, S: FloatArray, n_groups: int, n_rows: float = np.inf) -> Proposal:
-        """Climb from every start and round the D of the highest objective to exactly n_groups groups."""
+        """Ascend from every start and round the D of the highest objective to exactly n_groups groups."""
         self._check()
         R = floored(correlation(np.asarray(S, dtype=float)))
         rng = check_random_state(self.random_state)
         starts = seeded_starts(R, check_n_groups(n_groups, len(S)), self.n_init, rng)
         objective = Relaxation.of(R, self.gamma, self.lam)
         D, values, converged = ascend(objective, starts, self.step_size, self.max_iter, self.tol)
-        # The likelihood of the rounded partitions chooses worse: it does not mind uneven groups. Exact recovery from 50
-        # rows, by objective against by likelihood: Σ_A 0.92 against 0.72, Σ_B 1.00 against 0.91.
+        # The likelihood of the rounded partitions is a worse criterion, because it does not penalize uneven groups.
+        # Exact recovery from 50 rows by objective and by likelihood: Σ_A 0.92 and 0.72, Σ_B 1.00 and 0.91.
         best = int(np.argmax(values))
         return Proposal(fill_empty(D[best]), converged=bool(converged[best]))
 
@@ -114,7 +115,7 @@ class Relaxation:
     Q : array of shape (p, p)
         The precision R⁻¹.
     W : array of shape (p, p)
-        Q ∘ R, the weights of the trace term (paper, eq. 7).
+        Q ∘ R, the weights of the trace term (paper, eq. 8).
     gamma, lam : float
         Weights of the two penalties.
     """
@@ -131,7 +132,7 @@ class Relaxation:
         return cls(Q, Q * R, gamma, lam)
 
     def value(self, D: FloatArray) -> FloatArray:
-        """F of each matrix, shape (m, p, K) to (m,); −inf where the columns of a D depend on each other."""
+        """F of each matrix, shape (m, p, K) to (m,); −inf if the columns of D are linearly dependent."""
         outer = D @ D.swapaxes(1, 2)
         likelihood = 0.5 * (np.linalg.slogdet(self.Q * outer)[1] - np.einsum("ij,mij->m", self.W, outer))
         binary = np.einsum("mij,mij->m", D, D) - D.shape[1]
@@ -139,7 +140,7 @@ class Relaxation:
         return np.asarray(likelihood + self.gamma * binary + self.lam * apart)
 
     def gradient(self, D: FloatArray) -> FloatArray:
-        """(T∘Q − Q∘R + 2γI) D + 2λ D (DᵀD)⁻¹ with T = Θ⁻¹ (paper, eq. 9, with +λ), shape (m, p, K)."""
+        """(T∘Q − Q∘R + 2γI) D + 2λ D (DᵀD)⁻¹ with T = Θ⁻¹ (paper, eq. 10, with +λ), shape (m, p, K)."""
         T = np.linalg.inv(self.Q * (D @ D.swapaxes(1, 2)))
         inverse = np.linalg.inv(D.swapaxes(1, 2) @ D)
         return np.asarray((T * self.Q - self.W) @ D + 2 * self.gamma * D + 2 * self.lam * D @ inverse)
@@ -148,7 +149,10 @@ class Relaxation:
 def ascend(
     objective: Relaxation, starts: FloatArray, step_size: float, max_iter: int, tol: float
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Projected gradient ascent of all starts at once; returns D, shape (m, p, K), F(D) and whether each converged."""
+    """Projected gradient ascent (paper, eq. 11) from all starts at once.
+
+    Returns D, shape (m, p, K), F(D) and whether each start converged.
+    """
     D = starts.copy()
     values = objective.value(D)
     steps = np.full(len(D), float(step_size))
@@ -160,7 +164,7 @@ def ascend(
         moved = project_rows(D[at] + steps[at, None, None] * objective.gradient(D[at]))
         reached = objective.value(moved)
         converged[at] = np.abs(reached - values[at]) <= tol * np.maximum(1, np.abs(values[at]))
-        # Only a rise is kept: the values never fall.
+        # A step is kept only if the value rises.
         rose = reached > values[at]
         D[at[rose]], values[at[rose]] = moved[rose], reached[rose]
         steps[at] *= np.where(rose, 1.5, 0.5)
@@ -168,9 +172,9 @@ def ascend(
 
 
 def project_rows(D: FloatArray) -> FloatArray:
-    """The nearest point of the simplex to each row of D, max(D − t, 0) with t such that the row sums to 1.
+    """Project each row of D onto the simplex: max(D − t, 0) with t such that the row sums to 1.
 
-    Sorted decreasingly, u_1 ≥ … ≥ u_K: t = (u_1 + … + u_r − 1) / r for the largest r with u_r above that value.
+    For the row sorted as u_1 ≥ … ≥ u_K, t = (u_1 + … + u_r − 1) / r with the largest r for which u_r exceeds it.
 
     Examples
     --------
@@ -188,11 +192,11 @@ def project_rows(D: FloatArray) -> FloatArray:
 def seeded_starts(R: FloatArray, n_groups: int, n_init: int, rng: np.random.RandomState) -> FloatArray:
     """Memberships by squared correlation with K seed columns, drawn far apart as in k-means++, shape (m, p, K).
 
-    Near D = 1/K the likelihood grows by ½(K − 1) tr(Eᵀ(Q∘R)E) in the deviation E: most where E splits a block. So of
-    Dirichlet starts around 1/K only 1 % reach the groups of Σ_A (100 or 800 rows), of these starts 37 %.
+    Near D = 1/K the likelihood grows by ½(K − 1) tr(Eᵀ(Q∘R)E) in the deviation E, most if E splits a block. So only 1 %
+    of Dirichlet starts around 1/K reach the groups of Σ_A (100 or 800 rows), against 37 % of these starts.
     """
     squared = R**2
-    # Drawing along an order that columns carry with them lets permuted columns have permuted starts.
+    # Draw in an order that does not depend on the columns' positions, so that permuted columns have permuted starts.
     order = np.argsort(squared.sum(axis=0))
     nearest = np.zeros((n_init, len(R)))
     seeds = np.empty((n_init, n_groups), dtype=np.intp)
@@ -207,7 +211,7 @@ def seeded_starts(R: FloatArray, n_groups: int, n_init: int, rng: np.random.Rand
 
 
 def floored(R: FloatArray) -> FloatArray:
-    """R with its off-diagonal shrunk by the least factor that lifts the smallest eigenvalue to the floor."""
+    """Shrink the off-diagonal of R just enough to raise its smallest eigenvalue to the floor."""
     lowest = float(np.linalg.eigvalsh(R)[0])
     if lowest >= _FLOOR:
         return R

@@ -1,29 +1,23 @@
-"""The number of groups: rules that choose it, and the one place that reads the parameter `n_groups`.
+"""Rules for the number of groups that compare the cuts of a tree by one score.
 
-A covariance, the number of rows, a grouping and `n_groups` (a number, a rule or its name) come in; a proposal goes out.
-The paper's rule is the largest silhouette; `BicRule` prices parameters; `AutoRule` is the one we recommend.
+`SilhouetteRule` is the paper's (section 2.6), `BicRule` maximizes the objective with a price per parameter. Both take a
+covariance and a grouping and return a proposal. A grouping without a tree is asked for the number of groups that scores
+best on the default tree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
 
 import numpy as np
-from scipy.spatial.distance import squareform
 from sklearn.base import BaseEstimator
 
-from blockmix.grouping.auto import AutoRule
-from blockmix.grouping.greedy import GreedyGrouping
-from blockmix.grouping.hierarchical import HierarchicalGrouping, cut, spans
-from blockmix.grouping.penalized import PenalizedGrouping
-from blockmix.grouping.protocols import Grouping, Proposal, Rule, check_n_groups
-from blockmix.grouping.relaxed import RelaxedGrouping
+from blockmix.grouping.hierarchical import cut, tree_of
+from blockmix.grouping.protocols import Grouping, Proposal, check_n_groups, has_price, has_tree
 from blockmix.grouping.silhouette import tree_silhouettes
-from blockmix.structure.blocks import cholesky, whole_logdets
 from blockmix.structure.moments import correlation, definite_correlation
-from blockmix.structure.objective import price
-from blockmix.structure.types import FloatArray, IntArray, RandomState
+from blockmix.structure.objective import bic_price, extended_price, merge_gain
+from blockmix.structure.types import FloatArray, IntArray
 
 
 class SilhouetteRule(BaseEstimator):
@@ -38,6 +32,7 @@ class SilhouetteRule(BaseEstimator):
 
     Examples
     --------
+    >>> from blockmix.grouping import HierarchicalGrouping
     >>> S = np.kron(np.eye(3), np.full((4, 4), 0.6)) + 0.4 * np.eye(12)
     >>> SilhouetteRule().choose(S, 100, HierarchicalGrouping()).partition.n_groups
     3
@@ -47,15 +42,20 @@ class SilhouetteRule(BaseEstimator):
         self.candidates = candidates
         self.center = center
 
-    def choose(self, S: FloatArray, n_rows: float, grouping: Grouping, squares: FloatArray | None = None) -> Proposal:
-        """Compare all cuts of one tree; a grouping without a tree is asked for the best number."""
+    def choose(
+        self,
+        S: FloatArray,
+        n_rows: float,
+        grouping: Grouping,
+        squares: FloatArray | None = None,
+        price: float | None = None,
+    ) -> Proposal:
+        """Take the cut with the largest silhouette; `squares` and `price` are not used."""
         R = correlation(S)
-        tree_of = _tree_of(grouping)
-        tree = tree_of.tree(R)
-        scores = tree_silhouettes(squareform(tree_of.distances(R), checks=False), tree)
-        numbers = self._numbers(len(S))
-        best = int(numbers[np.argmax(scores[numbers])])
-        return _at(best, tree, S, n_rows, grouping)
+        cutter = tree_of(grouping)
+        tree = cutter.tree(R)
+        scores = tree_silhouettes(cutter.distances(R), tree)
+        return _best_cut(scores, self._numbers(len(S)), tree, S, n_rows, grouping)
 
     def _numbers(self, p: int) -> IntArray:
         if self.candidates is not None:
@@ -79,133 +79,67 @@ class BicRule(BaseEstimator):
 
     Notes
     -----
-    `PenalizedGrouping` finds its own number by the same price, so without candidates it is asked directly.
+    A grouping with a method `group_at_price`, such as `PenalizedGrouping`, finds the number itself unless there are
+    candidates.
+
+    Examples
+    --------
+    >>> from blockmix.grouping import HierarchicalGrouping
+    >>> S = np.kron(np.eye(3), np.full((4, 4), 0.6)) + 0.4 * np.eye(12)
+    >>> BicRule().choose(S, 100, HierarchicalGrouping()).partition.n_groups
+    3
     """
 
     def __init__(self, candidates: Iterable[int] | None = None, gamma: float = 0.0) -> None:
         self.candidates = candidates
         self.gamma = gamma
 
-    def choose(self, S: FloatArray, n_rows: float, grouping: Grouping, squares: FloatArray | None = None) -> Proposal:
-        """Compare all cuts of one tree; a grouping without a tree is asked for the best number."""
-        if self.candidates is None and isinstance(grouping, PenalizedGrouping):
-            return grouping.group(S, None, n_rows)
+    def choose(
+        self,
+        S: FloatArray,
+        n_rows: float,
+        grouping: Grouping,
+        squares: FloatArray | None = None,
+        price: float | None = None,
+    ) -> Proposal:
+        """Take the cut with the largest objective at this price, plus 2γ log p; `squares` is not used."""
+        price = bic_price(n_rows) if price is None else price
+        if self.candidates is None and has_price(grouping):
+            return grouping.group_at_price(S, n_rows, price)
         R = correlation(S)
-        tree = _tree_of(grouping).tree(R)
-        values = tree_penalized(definite_correlation(R), tree, n_rows, price(n_rows, len(S), self.gamma))
+        tree = tree_of(grouping).tree(R)
+        values = tree_objective(definite_correlation(R), tree, n_rows, extended_price(price, len(S), self.gamma))
         numbers = np.arange(1, len(S) + 1) if self.candidates is None else _checked(self.candidates, len(S))
-        best = int(numbers[np.argmax(values[numbers])])
-        return _at(best, tree, S, n_rows, grouping)
+        return _best_cut(values, numbers, tree, S, n_rows, grouping)
 
 
-def tree_penalized(R: FloatArray, tree: FloatArray, n_rows: float, cost: float) -> FloatArray:
-    """Penalised log-likelihood of every cut, up to a constant; entry K belongs to K groups, shape (p + 1,).
+def tree_objective(R: FloatArray, tree: FloatArray, n_rows: float, price: float) -> FloatArray:
+    """Objective of every cut of a tree less that of p single columns, shape (p + 1,); entry K belongs to K groups.
 
     A cut with a block of n_rows columns or more has value −∞.
     """
-    p = len(R)
-    children = tree[:, :2].astype(np.intp)
-    sizes = np.concatenate([np.ones(p), tree[:, 3]])
-    logdets = node_logdets(R, tree, n_rows)
-    pairs = sizes[children].prod(axis=1)
-    gains = 0.5 * n_rows * (logdets[children].sum(axis=1) - logdets[p:]) - cost * pairs
+    from blockmix.grouping import kernels  # loads Numba
+
+    try:
+        log_ratios, pairs = kernels.merge_log_ratios(R, tree, float(n_rows))
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"S, shape {R.shape}, is not positive semidefinite: estimate it from complete rows, or raise its diagonal"
+        ) from None
+    gains = merge_gain(log_ratios, pairs, n_rows, price)
     gains[tree[:, 3] >= n_rows] = -np.inf
-    return np.concatenate([[-np.inf], np.cumsum(gains)[::-1], [0.0]])
+    values = np.zeros(len(R) + 1)
+    values[0] = -np.inf
+    values[-2:0:-1] = np.cumsum(gains)
+    return values
 
 
-def node_logdets(R: FloatArray, tree: FloatArray, most: float) -> FloatArray:
-    """log|R_AA| for the columns A of every node of a tree with fewer than `most` columns, else 0, shape (2p − 1,).
-
-    Where the larger branch always comes first, the nodes that start at one place are leading blocks of the largest of
-    them: its Cholesky factor has the determinants of all. The factors cost O(p³) in all, whatever the tree looks like.
-    """
-    if 1 < len(R) <= SMALL:
-        return _few_logdets(R, tree, most)
-    order, span = spans(tree)
-    start, stop = span.T
-    nodes = np.flatnonzero((stop - start > 1) & (stop - start < most))
-    top = np.zeros(len(R), dtype=np.intp)
-    np.maximum.at(top, start[nodes], stop[nodes])
-    logdets = np.zeros(len(span))
-    for first in np.flatnonzero(top):
-        columns = order[first : top[first]]
-        factor = cholesky(R[np.ix_(columns, columns)][None])[0]
-        leading = 2 * np.cumsum(np.log(np.diagonal(factor)))
-        own = nodes[start[nodes] == first]
-        logdets[own] = leading[stop[own] - first - 1]
-    return logdets
-
-
-def _few_logdets(R: FloatArray, tree: FloatArray, most: float) -> FloatArray:
-    p = len(R)
-    member = np.zeros((2 * p - 1, p), dtype=bool)
-    member[:p] = np.eye(p)
-    for node, (left, right) in enumerate(tree[:, :2].astype(np.intp).tolist(), start=p):
-        np.logical_or(member[left], member[right], out=member[node])
-    both = member[p:, :, None] & member[p:, None, :]
-    logdets = np.zeros(2 * p - 1)
-    logdets[p:] = np.where(tree[:, 3] < most, whole_logdets(np.where(both, R, np.eye(p))), 0)
-    return logdets
-
-
-SMALL = 32  # up to so many columns one batched call for all nodes is faster than a call per heavy path
-
-
-GROUPINGS: dict[str, type[BaseEstimator]] = {
-    "hierarchical": HierarchicalGrouping,
-    "greedy": GreedyGrouping,
-    "relaxed": RelaxedGrouping,
-    "penalized": PenalizedGrouping,
-}
-RULES: dict[str, type[BaseEstimator]] = {"auto": AutoRule, "silhouette": SilhouetteRule, "bic": BicRule}
-
-
-def as_grouping(grouping: str | Grouping, random_state: RandomState = None) -> Grouping:
-    """Return the grouping of that name, seeded if it draws starts, or the object itself."""
-    if isinstance(grouping, str) and grouping in GROUPINGS:
-        found = GROUPINGS[grouping]()
-        if "random_state" in found.get_params():
-            found.set_params(random_state=random_state)
-        return found  # type: ignore[no-any-return]
-    if isinstance(grouping, Grouping) and not isinstance(grouping, type):
-        return grouping
-    raise ValueError(f"grouping={grouping!r} must be one of {', '.join(GROUPINGS)} or an object with a method `group`")
-
-
-def as_rule(n_groups: object, name: str = "n_groups") -> Rule | None:
-    """Return the rule that `n_groups` names, the rule itself, or None for a number."""
-    if isinstance(n_groups, Integral):
-        return None
-    if isinstance(n_groups, str) and n_groups in RULES:
-        found: Rule = RULES[n_groups]()
-        return found
-    # NumPy's numbers and arrays have a method `choose` of their own.
-    if isinstance(n_groups, Rule) and not isinstance(n_groups, (type, np.generic, np.ndarray)):
-        return n_groups
-    raise ValueError(
-        f"{name}={n_groups!r} must be a whole number, one of {', '.join(RULES)}, or a rule such as "
-        "SilhouetteRule(candidates=range(2, 5))"
-    )
-
-
-def find_groups(
-    S: FloatArray, n_rows: float, n_groups: object, grouping: Grouping, squares: FloatArray | None = None
+def _best_cut(
+    scores: FloatArray, numbers: IntArray, tree: FloatArray, S: FloatArray, n_rows: float, grouping: Grouping
 ) -> Proposal:
-    """Column groups of S: as many as `n_groups` says or its rule finds, by the given grouping."""
-    rule = as_rule(n_groups)
-    if rule is None:
-        return grouping.group(S, check_n_groups(n_groups, len(S)), n_rows)
-    return rule.choose(S, n_rows, grouping, squares)
-
-
-def _tree_of(grouping: Grouping) -> HierarchicalGrouping:
-    return grouping if isinstance(grouping, HierarchicalGrouping) else HierarchicalGrouping()
-
-
-def _at(n_groups: int, tree: FloatArray, S: FloatArray, n_rows: float, grouping: Grouping) -> Proposal:
-    if isinstance(grouping, HierarchicalGrouping):
-        return Proposal(cut(tree, n_groups), tree)
-    return grouping.group(S, n_groups, n_rows)
+    """Groups for the number with the largest score: a cut of the tree, or what a grouping without a tree finds."""
+    best = int(numbers[np.argmax(scores[numbers])])
+    return Proposal(cut(tree, best), tree) if has_tree(grouping) else grouping.group(S, best, n_rows)
 
 
 def _checked(candidates: Iterable[int], p: int) -> IntArray:

@@ -1,7 +1,7 @@
 """Silhouettes of column groups: of one partition, and of every cut of a tree (paper, section 2.6).
 
-Distances and a tree come in; the mean silhouette for each number of groups goes out, all of them from one pass up the
-tree with running sums. A column alone has silhouette 0, and so have K = 1 and K = p.
+One pass up the tree with running sums gives the mean silhouette for every number of groups. A column alone has
+silhouette 0, and so have K = 1 and K = p.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def tree_silhouettes(distances: FloatArray, tree: FloatArray) -> FloatArray:
     """Mean silhouette of every cut of a tree; entry K belongs to K groups, shape (p + 1,).
 
     When groups A and B merge, the mean distance of a column to their union lies between its mean distances to A and
-    to B. So its nearest other group changes only if that was A or B, and only those columns, and the members of the
-    union, are looked at again.
+    to B. So its nearest other group changes only if that was A or B, and only those columns and the members of the
+    union need an update.
     """
     p = len(distances)
     sums = np.array(distances, dtype=float)  # (p, slots): summed distance of a column to the group in that slot
@@ -67,11 +67,11 @@ def tree_silhouettes(distances: FloatArray, tree: FloatArray) -> FloatArray:
         sums[:, b] = np.inf
         sizes[a] += sizes[b]
         own[own == b] = a
-        look = np.flatnonzero((own == a) | (nearest == a) | (nearest == b))
-        means = sums[look] / sizes
-        means[np.arange(len(look)), own[look]] = np.inf
-        nearest[look] = np.argmin(means, axis=1)
-        outer[look] = means[np.arange(len(look)), nearest[look]]
+        changed = np.flatnonzero((own == a) | (nearest == a) | (nearest == b))
+        means = sums[changed] / sizes
+        means[np.arange(len(changed)), own[changed]] = np.inf
+        nearest[changed] = np.argmin(means, axis=1)
+        outer[changed] = means[np.arange(len(changed)), nearest[changed]]
         inner = sums[np.arange(p), own] / np.maximum(sizes[own] - 1, 1)
         found[p - 1 - k] = _ratio(inner, outer, sizes[own]).mean()
     return found

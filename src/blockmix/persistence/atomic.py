@@ -1,7 +1,4 @@
-"""Files that are never half-written: they have another name in the same folder until they are complete.
-
-A path comes in; a stream to write to goes out, and what was written takes the place of the path at the end.
-"""
+"""Atomic files: a file is written under a temporary name in the same folder and renamed when it is complete."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from numpy.typing import NDArray
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file that replaces `path` as a whole when the block ends, and is removed if it ends with an error.
+    """Open a file that replaces `path` at the end of the block, or is removed if the block raises an exception.
 
     Examples
     --------
@@ -48,26 +45,25 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def write_vectors(path: str | os.PathLike[str], parts: Iterable[NDArray[Any]], dtype: np.dtype[Any]) -> None:
-    """Write vectors one after the other as one vector in a `.npy` file, as a whole or not at all."""
+    """Concatenate vectors in one `.npy` file without holding all of them in memory."""
 
-    def head(length: int) -> None:
-        # NumPy leaves room in a header for a length that grows: it can be written again at the end.
+    def write_header(length: int) -> None:
+        # NumPy pads headers, so that the final length fits in the place of the first.
         stream.seek(0)
         npy.write_array_header_1_0(
             stream, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
         )
 
     with replacing(path) as stream:
-        head(0)
+        write_header(0)
         begin = stream.tell()
         for part in parts:
             stream.write(np.ascontiguousarray(part, dtype).data)
-        length = (stream.tell() - begin) // dtype.itemsize
-        head(length)
+        write_header((stream.tell() - begin) // dtype.itemsize)
 
 
 def remove(path: str | os.PathLike[str]) -> None:
-    """Remove a file, if it is there, and what a process that was killed has left of writing it."""
+    """Remove a file, if it exists, and partial files left by a killed process."""
     target = Path(os.path.realpath(path))
-    for left in [target, *target.parent.glob(f".{glob.escape(target.name)}.*.part")]:
-        left.unlink(missing_ok=True)
+    for file in [target, *target.parent.glob(f".{glob.escape(target.name)}.*.part")]:
+        file.unlink(missing_ok=True)

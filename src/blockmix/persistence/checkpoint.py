@@ -1,7 +1,7 @@
-"""Checkpoint: a fit on its way, in a file from which it can go on after the process was killed.
+"""Checkpoint: the file of an unfinished fit, from which the same fit resumes after its process was killed.
 
-States of the starts come in, one after each sweep; a file goes out, in the format of saved models and never half
-written. It is of one fit: other settings or other rows are refused. What is left of the fit gives the same result.
+The loop hands in the state of a start after each iteration; the file holds the latest state of every start. A
+checkpoint belongs to one fit: other settings or other rows are refused. Resuming gives the same result.
 """
 
 from __future__ import annotations
@@ -14,90 +14,92 @@ from typing import Any
 import numpy as np
 from joblib import hash as digest
 
-from blockmix.em.loop import LoopState
+from blockmix.persistence.archive import Refusal, reading
 from blockmix.persistence.atomic import remove
-from blockmix.persistence.model_file import Storable, load, save
+from blockmix.persistence.model_file import CHECKPOINT, write
+from blockmix.persistence.values import Codecs, unpacked
 from blockmix.rows import Rows
-from blockmix.structure.types import FloatArray
 
-_ASIDE = {"checkpoint", "verbose", "n_jobs"}  # parameters that do not change the result
-
-
-class FitOnItsWay(Storable):
-    """What the file holds: the settings of the fit, location and scale of its columns (2, p), waypoints by start."""
-
-    settings: dict[str, str]
-    columns: FloatArray
-    waypoints: dict[str, LoopState[Any]]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """No parameters."""
-        return {}
-
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        return []
+# Parameters that may change between the runs. More iterations are a reason to resume a fit.
+_FREE = {"checkpoint", "max_iter", "n_jobs", "verbose"}
 
 
 class Checkpoint:
-    """The file of a fit: opened when the fit begins, written after every sweep, removed at the end."""
+    """States of the starts of one fit, in a file that is replaced as a whole each time one of them changes.
 
-    def __init__(self, path: str | os.PathLike[str], estimator: Any, rows: Rows) -> None:
+    Parameters
+    ----------
+    path : path
+        States are read from the file if it exists.
+    estimator : estimator
+        Its parameters identify the fit, except those that do not change the course of EM.
+    rows : Rows
+        Number, location and scale of the rows identify the fit too.
+    values : Codecs
+        Classes of the states and of the objects in them.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], estimator: Any, rows: Rows, values: Codecs) -> None:
         self._path = path
-        self._turn = threading.Lock()  # starts may run on threads
-        self._fit = FitOnItsWay()
-        self._fit.settings = _settings(estimator, rows)
-        self._fit.columns = np.stack([rows.location, rows.scale])
-        self._fit.waypoints = {}
-        if Path(path).exists():
-            self._fit.waypoints = self._found().waypoints
+        self._values = values
+        self._lock = threading.Lock()  # starts may run on threads
+        self._fit: dict[str, Any] = {
+            "settings": _settings(estimator, rows),
+            "columns": np.stack([rows.location, rows.scale]),
+        }
+        self._states: dict[str, Any] = self._read() if Path(path).exists() else {}
 
-    def state(self, leg: str) -> LoopState[Any] | None:
-        """Where a part of the race stood when the process ended, if it had begun."""
-        return self._fit.waypoints.get(leg)
+    def state(self, start: str) -> Any:
+        """The last state of a start, or None if it has not begun."""
+        return self._states.get(start)
 
-    def save(self, leg: str, here: LoopState[Any]) -> None:
-        """Write where a part of the race stands."""
-        with self._turn:
-            # A copy of the trace, which grows: another start may write it between a value and its parameters.
-            self._fit.waypoints[leg] = here
-            save(self._fit, self._path)
+    def write(self, start: str, state: Any) -> None:
+        """Store the state of a start."""
+        with self._lock:
+            self._states[start] = state
+            write(self._path, CHECKPOINT, {"fit": self._fit, "states": self._states}, self._values)
 
     def remove(self) -> None:
-        """Remove the file: the fit is at its end."""
+        """Remove the file: the fit has ended."""
         remove(self._path)
 
-    def _found(self) -> FitOnItsWay:
-        """The fit in the file, if it is this one."""
-        found = load(self._path)
+    def _read(self) -> dict[str, Any]:
+        """The states in the file, if they are of this fit."""
         remedy = "give another checkpoint, or remove the file"
-        if not isinstance(found, FitOnItsWay):
-            raise ValueError(f"checkpoint {self._path} holds a saved {type(found).__name__}: {remedy}")
-        for name, value in self._fit.settings.items():
-            if found.settings.get(name) != value:
-                raise ValueError(
-                    f"checkpoint {self._path} is of a fit with {name}={found.settings.get(name)}, this one has "
-                    f"{name}={value}: {remedy}"
-                )
-        ours, theirs = self._fit.columns.astype(float), found.columns.astype(float)
-        j = np.flatnonzero((np.abs(ours - theirs) > 1e-5 * ours[1]).any(axis=0))
-        if len(j):
-            raise ValueError(
-                f"checkpoint {self._path} is of other rows, column {j[0]} had mean {theirs[0, j[0]]:g} and deviation "
-                f"{theirs[1, j[0]]:g} there, and {ours[0, j[0]]:g} and {ours[1, j[0]]:g} here: {remedy}"
-            )
-        return found
+        with reading(self._path) as (document, arrays):
+            if document["class"] != CHECKPOINT:
+                raise Refusal(f"holds a saved {document['class']}: {remedy}")
+            difference = self._difference(unpacked(document["fit"], arrays, self._values))
+            if difference:
+                raise Refusal(f"{difference}: {remedy}")
+            return unpacked(document["states"], arrays, self._values)
+
+    def _difference(self, other: dict[str, Any]) -> str:
+        """What tells another fit from this one, or nothing."""
+        for name, value in self._fit["settings"].items():
+            found = other["settings"].get(name)
+            if found != value:
+                return f"is the checkpoint of a fit with {name}={found}, this one has {name}={value}"
+        ours, theirs = (fit["columns"].astype(float) for fit in (self._fit, other))
+        same = (np.abs(ours - theirs) <= 1e-5 * ours[1]).all(axis=0)
+        if same.all():
+            return ""
+        j = int(np.argmin(same))
+        return (
+            f"is the checkpoint of a fit to other rows: column {j} had mean {theirs[0, j]:g} and deviation "
+            f"{theirs[1, j]:g}, here it has {ours[0, j]:g} and {ours[1, j]:g}"
+        )
 
 
 def _settings(estimator: Any, rows: Rows) -> dict[str, str]:
-    """What decides the result, as text that can be compared and told."""
-    parameters = {name: _text(value) for name, value in estimator.get_params(deep=False).items() if name not in _ASIDE}
+    """What identifies a fit, as text that can be compared and shown."""
+    parameters = {name: _text(value) for name, value in estimator.get_params(deep=False).items() if name not in _FREE}
     return parameters | {
         "model": type(estimator).__name__,
         "rows": str(rows.n_rows),
         "columns": str(rows.n_columns),
         "weight": repr(rows.total_weight),
-        "type": str(rows.location.dtype),
+        "type": str(rows.dtype),
     }
 
 

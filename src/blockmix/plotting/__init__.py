@@ -1,8 +1,8 @@
 """Figures of matrices, partitions and trees (matplotlib); every function takes and returns Axes.
 
-Plain values come in, so any model can be drawn; the `plot_*` methods of the estimators hand over theirs. Colors are
-safe for the color-blind, signed data are centered at zero, and a table of thousands of columns is averaged to what can
-be seen. matplotlib is imported when the first figure is drawn.
+Functions take plain values, so any model can be drawn; the `plot_*` methods of the estimators call them. Colors are
+color-blind safe, signed data are centered at zero, and tables with thousands of columns are averaged to what can be
+seen. matplotlib is imported with the first figure.
 """
 
 from blockmix.plotting.curves import dendrogram, likelihood_trace, selection_curve

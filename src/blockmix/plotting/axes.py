@@ -1,40 +1,43 @@
-"""Axes: where a figure is drawn, the colors of groups, and how much text there is room for."""
+"""Axes: where to draw, the colors of groups, and which labels fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blockmix.structure.extras import needed
 from blockmix.structure.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_NAMES = 60  # more column names than this are unreadable
-MOST_PIXELS = 1000  # more than a figure shows along one side
-SIGNED = "RdBu_r"  # blue is negative, red positive: told apart by the color-blind as well
+MOST_PIXELS = 1000  # along one side: more than a figure shows
+SIGNED = "RdBu_r"  # blue is negative, red positive; color-blind safe
 
-# Okabe and Ito's colors, a little calmer, and two more; a column alone is gray.
+# Okabe and Ito's colors, slightly muted, and two more; a column alone is gray.
 GROUP_COLORS = ("#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b")
 ALONE = "#a9aeb5"
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
-    """The Axes that were given, or those of a new figure of this size in inches."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
+    """The given Axes, or the Axes of a new figure of this size in inches."""
+    return new_axes(1, 1, width, height) if ax is None else ax
 
-    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+def new_axes(rows: int, columns: int, width: float, height: float) -> Any:
+    """Axes of a new figure of this size in inches; an array of them if there are several."""
+    pyplot = needed("matplotlib.pyplot", "app")
+    return pyplot.subplots(rows, columns, figsize=(width, height), layout="constrained")[1]
 
 
 def sharp(values: FloatArray) -> FloatArray:
-    """Values repeated until there are at least 400 along each side.
+    """Values repeated to at least 400 along each side.
 
-    An image that matplotlib shrinks along one side is smoothed along the other as well, which would blur a few columns
-    of many rows.
+    An image that matplotlib shrinks along one side is smoothed along the other too, which would blur a few columns of
+    many rows.
     """
     for axis in (0, 1):
         values = np.repeat(values, -(-400 // values.shape[axis]), axis=axis)
@@ -42,7 +45,7 @@ def sharp(values: FloatArray) -> FloatArray:
 
 
 def name_columns(ax: Axes, names: Sequence[str] | None, order: IntArray, *, both: bool) -> None:
-    """Write the names at the x axis, or at both axes, where there is room for them; else how many columns there are."""
+    """Label the x axis, or both axes, with the column names if they fit, else with the number of columns."""
     p = len(order)
     if names is not None and len(names) != p:
         raise ValueError(f"names has {len(names)} entries for {p} columns: give one per column")
@@ -59,17 +62,17 @@ def name_columns(ax: Axes, names: Sequence[str] | None, order: IntArray, *, both
 
 
 def group_color(number: int, size: int) -> str:
-    """Color of a group by its number; gray for a column alone."""
+    """Color of the group with this number; gray for a column alone."""
     return ALONE if size == 1 else GROUP_COLORS[number % len(GROUP_COLORS)]
 
 
 def whole_numbers(ax: Axes) -> None:
-    """Ticks of the x axis at whole numbers only."""
+    """Put ticks of the x axis at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def borders(sizes: IntArray) -> IntArray:
-    """Where groups of these sizes, side by side, begin and the last ends."""
+    """Where adjacent groups of these sizes begin, and where the last ends."""
     return np.concatenate([[0], np.cumsum(sizes)])

@@ -1,7 +1,4 @@
-"""Curves: the tree of the columns with its cut, the objective by iteration, criteria by number of components.
-
-Trees, traces and tables of candidates come in; line figures go out.
-"""
+"""Curves: the tree of the columns and its cut, the objective by iteration, criteria by number of components."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS = "osD^vPX*"
-_MOST_BRANCHES = 300  # beyond it the branches go into a vector file as an image
+_MOST_BRANCHES = 300  # more branches than this are rasterized in vector files
 
 
 def dendrogram(
@@ -31,22 +28,22 @@ def dendrogram(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Tree of the columns with the line that cuts it into groups, each group in its color.
+    """Dendrogram of the columns with the line that cuts it into groups, each group in its color.
 
     Parameters
     ----------
     tree : array of shape (p − 1, 4)
         Linkage in SciPy's format, such as ``linkage_`` of BlockDiagonalCovariance.
     n_groups : int, optional
-        Where to cut.
+        Number of groups to cut into; without it no line is drawn.
     names : sequence of str, optional
-        Column names; shown where there are at most 60 of them.
+        Column names; shown up to 60 columns.
     title : str
     ax : Axes, optional
     """
+    ax = axes_or_new(ax, 8, 4)  # first: says how to install matplotlib
     from matplotlib.collections import LineCollection
 
-    ax = axes_or_new(ax, 8, 4)
     p, order = len(tree) + 1, spans(tree)[0]
     if n_groups is not None and not 1 <= n_groups <= p:
         raise ValueError(f"n_groups={n_groups} must be from 1 to {p}, the number of columns")
@@ -78,12 +75,12 @@ def dendrogram(
 
 
 def _branches(tree: FloatArray, partition: Partition) -> tuple[list[FloatArray], list[str]]:
-    """The lines of each merge and its color: that of its group, gray above the cut."""
-    p = len(tree) + 1
-    at = np.concatenate([np.argsort(spans(tree)[0]).astype(float), np.zeros(p - 1)])
+    """Lines of each merge and their color: that of the group, gray above the cut."""
+    p, order = len(tree) + 1, spans(tree)[0]
+    at = np.concatenate([np.argsort(order).astype(float), np.zeros(p - 1)])
     height = np.concatenate([np.zeros(p), tree[:, 2]])
-    # Numbered along the leaves, so that neighbors have different colors.
-    along = Partition(partition.labels[spans(tree)[0]]).labels[np.argsort(spans(tree)[0])]
+    # Numbered in leaf order, so that neighbors have different colors.
+    along = Partition(partition.labels[order]).labels[np.argsort(order)]
     group = np.concatenate([along, np.full(p - 1, -1)])
     lines, colors = [], []
     for k, (a, b) in enumerate(tree[:, :2].astype(int).tolist()):
@@ -105,7 +102,7 @@ def likelihood_trace(trace: ArrayLike, *, title: str = "", ax: Axes | None = Non
     """
     values = np.asarray(trace, dtype=float)
     if values.size == 0:
-        raise ValueError("the trace is empty: there is nothing to draw")
+        raise ValueError("the trace is empty: fit the model first")
     ax = axes_or_new(ax, 6, 3.5)
     marker = "o" if len(values) <= 40 else None
     ax.plot(np.arange(1, len(values) + 1), values, color=GROUP_COLORS[0], marker=marker, markersize=4)
@@ -119,16 +116,16 @@ def likelihood_trace(trace: ArrayLike, *, title: str = "", ax: Axes | None = Non
 
 
 def selection_curve(table: Any, *, criterion: str | None = None, title: str = "", ax: Axes | None = None) -> Axes:
-    """A criterion over the candidates of a selection, the best marked; smaller is better.
+    """A criterion over the candidates of a selection, with the best one marked; smaller is better.
 
-    The numbers of components are the x axis and each number of column groups is a line, or the other way round where
-    more numbers of groups than of components were tried.
+    The x axis is the number of components, with one line for each number of column groups; the other way round if more
+    numbers of groups than of components were tried.
 
     Parameters
     ----------
     table : SelectionTable
     criterion : {"bic", "icl", "aic"}, optional
-        That of the table by default.
+        By default that of the table.
     title : str
     ax : Axes, optional
     """

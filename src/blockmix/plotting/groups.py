@@ -1,7 +1,4 @@
-"""Column groups of several components side by side: which columns stay together, and which move.
-
-Labels of the columns in each component come in; one line of colors per component goes out, in one numbering.
-"""
+"""Column groups of several components side by side: which columns stay together and which change group."""
 
 from __future__ import annotations
 
@@ -25,24 +22,24 @@ def group_comparison(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Groups of the columns in each component; groups that share most columns have one letter and color.
+    """Column groups of each component; groups that share most columns have the same letter and color.
 
-    A column alone is gray. The line "moves" marks the columns whose letter is not the same in all components.
+    A column alone is gray. The row "moves" marks the columns whose letter differs between components.
 
     Parameters
     ----------
     column_labels : array of shape (G, p)
         Group of each column in each component.
     names : sequence of str, optional
-        Column names; shown, with the letters, where there are at most 60 of them.
+        Column names; shown, like the letters, up to 60 columns.
     title : str
     ax : Axes, optional
     """
-    from matplotlib.colors import to_rgb
-
     families = aligned_labels(column_labels)
     G, p = families.shape
-    ax = axes_or_new(ax, max(5.0, min(12.0, 1.5 + 0.3 * p)), 1.6 + 0.4 * G)
+    ax = axes_or_new(ax, max(5.0, min(12.0, 1.5 + 0.3 * p)), 1.6 + 0.4 * G)  # first: says how to install matplotlib
+    from matplotlib.colors import to_rgb
+
     order = np.lexsort(families[::-1])
     shown = families[:, order]
     moves = (shown != shown[0]).any(axis=0)
@@ -68,5 +65,5 @@ def group_comparison(
 
 
 def _letter(number: int) -> str:
-    """The name of a family of groups: A to Z, then AA, AB and so on."""
+    """Letter of a set of matching groups: A to Z, then AA, AB and so on."""
     return ("" if number < 26 else _letter(number // 26 - 1)) + chr(ord("A") + number % 26)

@@ -1,7 +1,4 @@
-"""Heat maps: correlations in group order, the data as a checkerboard, importances of term groups.
-
-Matrices and partitions come in; images with a frame around each group go out.
-"""
+"""Heat maps: correlations in group order, the data as a checkerboard, importances of term groups."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockmix.plotting.axes import MOST_PIXELS, SIGNED, axes_or_new, borders, name_columns, sharp
-from blockmix.plotting.views import averaged, bins, row_bins, row_order, standardized
+from blockmix.plotting.axes import MOST_PIXELS, SIGNED, axes_or_new, borders, name_columns, new_axes, sharp
+from blockmix.plotting.binning import binned, bins
+from blockmix.plotting.views import board_view
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -33,14 +31,14 @@ def correlation_heatmap(
     Parameters
     ----------
     R : array of shape (p, p)
-        Correlations. More than 1000 columns are averaged in neighbors.
+        Correlations. Beyond 1000 columns, neighbors are averaged.
     partition : Partition
         The column groups.
     names : sequence of str, optional
-        Column names; shown where there are at most 60 of them.
+        Column names; shown up to 60 columns.
     title : str
     ax : Axes, optional
-        Where to draw; a new figure by default.
+        Where to draw; by default a new figure.
     """
     ax = axes_or_new(ax, 6, 5.5)
     image = _correlations(ax, R, partition, names, title)
@@ -55,33 +53,33 @@ def correlation_pair(
     *,
     names: Sequence[str] | None = None,
     title: str = "",
+    colorbar: bool = True,
     ax: Sequence[Axes] | None = None,
 ) -> NDArray[Any]:
-    """Observed beside estimated correlation, both in group order with frames, under one scale.
+    """Observed and estimated correlation side by side, in group order with frames, on one color scale.
 
     Parameters
     ----------
     observed, estimated : arrays of shape (p, p)
     partition : Partition
     names : sequence of str, optional
-        Column names; shown where there are at most 60 of them.
+        Column names; shown up to 60 columns.
     title : str
-        Stands before "observed" and "estimated".
+        Prefix of "observed" and "estimated".
+    colorbar : bool
+        Whether to draw the color scale; False if several pairs share one.
     ax : two Axes, optional
 
     Returns
     -------
     array of two Axes
     """
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(1, 2, figsize=(11.5, 5.5), layout="constrained")[1]
-    left, right = ax
+    left, right = new_axes(1, 2, 11.5, 5.5) if ax is None else ax
     before = f"{title}: " if title else ""
     _correlations(left, observed, partition, names, f"{before}observed")
     image = _correlations(right, estimated, partition, names, f"{before}estimated")
-    right.figure.colorbar(image, ax=[left, right], label="correlation", shrink=0.8)
+    if colorbar:
+        right.figure.colorbar(image, ax=[left, right], label="correlation", shrink=0.8)
     pair = np.empty(2, dtype=object)
     pair[:] = [left, right]
     return pair
@@ -93,16 +91,16 @@ def _correlations(ax: Axes, R: FloatArray, partition: Partition, names: Sequence
     p, order = partition.n_columns, partition.order
     if R.shape != (p, p):
         raise ValueError(f"a correlation matrix of shape {R.shape} does not fit a partition of {p} columns")
-    starts = bins(p, MOST_PIXELS)
-    shown = averaged(averaged(R[np.ix_(order, order)], starts, 0), starts, 1)
+    cells = bins(p, MOST_PIXELS)
+    shown = binned(R[np.ix_(order, order)], cells, cells)
     image = ax.imshow(sharp(shown), cmap=SIGNED, vmin=-1, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
+    column = ax.get_window_extent().width * 72 / (ax.figure.dpi * p)  # width in points
     for start, size in zip(borders(partition.sizes), partition.sizes, strict=False):
-        # A frame around each of many columns alone would hide the picture.
-        if size > 1 or p <= 100:
+        # Frames around many single columns, or wider than a tenth of their block, would hide the picture.
+        width = min(1.2, 0.1 * size * column)
+        if (size > 1 or p <= 100) and width > 0.1:
             corner = (start - 0.5, start - 0.5)
-            ax.add_patch(
-                Rectangle(corner, size, size, fill=False, edgecolor="black", linewidth=1.2 if p <= 300 else 0.7)
-            )
+            ax.add_patch(Rectangle(corner, size, size, fill=False, edgecolor="black", linewidth=width))
     name_columns(ax, names, order, both=True)
     ax.set_title(title)
     return image
@@ -117,10 +115,10 @@ def checkerboard(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """The data as a checkerboard: rows cluster by cluster, columns group by group, columns standardized.
+    """Standardized data as a checkerboard: rows sorted by cluster, columns by group.
 
-    Within a cluster rows stand along its leading direction. More rows or columns than can be seen are averaged, never
-    over the border of a cluster.
+    Within a cluster, rows are sorted along its leading direction. More rows or columns than can be seen are averaged,
+    but never across clusters.
 
     Parameters
     ----------
@@ -130,7 +128,7 @@ def checkerboard(
     partition : Partition
         Column groups, such as those of one component.
     names : sequence of str, optional
-        Column names; shown where there are at most 60 of them.
+        Column names; shown up to 60 columns.
     title : str
     ax : Axes, optional
     """
@@ -138,21 +136,19 @@ def checkerboard(
     if np.shape(X) != (len(row_labels), p):
         raise ValueError(f"X of shape {np.shape(X)} does not fit {len(row_labels)} row labels and {p} columns")
     ax = axes_or_new(ax, 8, 6)
-    Z = standardized(np.asarray(X, dtype=float))
-    clusters, places = np.unique(row_labels, return_inverse=True)
-    sizes = np.bincount(places)
-    starts, column_starts = row_bins(sizes, MOST_PIXELS), bins(p, MOST_PIXELS)
-    shown = averaged(averaged(Z[np.ix_(row_order(Z, places), order)], starts, 0), column_starts, 1)
-    limit = float(np.clip(np.quantile(np.abs(shown), 0.99), 0.5, 4))
-    # Lines of pixels are even, so clusters take the share of the height that they have of the lines.
-    edges = np.searchsorted(starts, borders(sizes))
+    clusters, labels = np.unique(row_labels, return_inverse=True)
+    sizes = np.bincount(labels)
+    board = board_view(X, labels, order, (MOST_PIXELS, MOST_PIXELS))
+    # All bins have the same height, so a cluster's height is its share of the bins.
+    edges = np.searchsorted(board.row_bins, borders(sizes))
     extent = (-0.5, p - 0.5, edges[-1] - 0.5, -0.5)
-    image = ax.imshow(sharp(shown), cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
+    limit, values = board.limit, sharp(board.values)
+    image = ax.imshow(values, cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
     ax.hlines(edges[1:-1] - 0.5, -0.5, p - 0.5, color="black", linewidth=1.5)
     if partition.n_groups <= p // 2 or p <= 100:
         ax.vlines(borders(partition.sizes)[1:-1] - 0.5, -0.5, edges[-1] - 0.5, color="black", linewidth=0.7)
-    labels = [f"{name}\n{size} row{'' if size == 1 else 's'}" for name, size in zip(clusters, sizes, strict=True)]
-    ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, labels, fontsize=8)
+    ticks = [f"{name}\n{size} row{'' if size == 1 else 's'}" for name, size in zip(clusters, sizes, strict=True)]
+    ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, ticks, fontsize=8)
     ax.tick_params(axis="y", length=0)
     name_columns(ax, names, order, both=False)
     ax.set_title(title)
@@ -170,8 +166,7 @@ def importance_heatmap(
 ) -> Axes:
     """Importance of term groups for topics in percent of the average, one row per group and one column per topic.
 
-    Colours are even on a logarithmic scale around 100 %, from a quarter to four times the average; the numbers are
-    written into the cells.
+    Colors follow a logarithmic scale around 100 %, from a quarter to four times the average; cells show the numbers.
 
     Parameters
     ----------
@@ -183,7 +178,7 @@ def importance_heatmap(
         Labels of the topics.
     title : str
     ax : Axes, optional
-        Where to draw; a new figure that is large enough for the labels by default.
+        Where to draw; by default a new figure large enough for the labels.
     """
     G, K = importance.shape
     width = 1.8 + 0.075 * max(len(label) for label in groups) + 0.95 * G
@@ -192,8 +187,8 @@ def importance_heatmap(
         level = np.clip(np.log2(importance.T / 100), -2, 2)
     image = ax.imshow(level, cmap=SIGNED, vmin=-2, vmax=2, aspect="auto", interpolation="nearest")
     for k, g in np.argwhere(np.isfinite(importance.T)):
-        colour = "white" if abs(level[k, g]) > 1.3 else "black"
-        ax.text(g, k, f"{importance[g, k]:.0f}", ha="center", va="center", fontsize=8, color=colour)
+        color = "white" if abs(level[k, g]) > 1.3 else "black"
+        ax.text(g, k, f"{importance[g, k]:.0f}", ha="center", va="center", fontsize=8, color=color)
     ax.set_yticks(range(K), groups, fontsize=8)
     ax.set_xticks(range(G), topics, fontsize=8)
     ax.xaxis.tick_top()

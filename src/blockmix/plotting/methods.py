@@ -1,8 +1,4 @@
-"""Figures of fitted models: the `plot_*` methods of the estimators, which hand their values to `blockmix.plotting`.
-
-A fitted model, and for what is observed its rows, come in; matplotlib's Axes go out. A mixin has the methods, so that
-the estimators themselves hold no drawing.
-"""
+"""The `plot_*` methods of the estimators, as mixins: they pass a model's values to `blockmix.plotting`."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class MixtureFigures:
-    """Figures of a mixture. `component` is the number of one of its components."""
+    """Figures of a mixture; `component` is the index of a component."""
 
     column_labels_: Any
     weights_: Any
@@ -34,9 +30,9 @@ class MixtureFigures:
     _rows: Any
 
     def plot_correlations(self, X: ArrayLike, component: int = 0, *, ax: Sequence[Axes] | None = None) -> NDArray[Any]:
-        """Observed beside estimated correlation of a component, in group order; returns two Axes.
+        """Observed and estimated correlation of a component side by side, in group order; returns two Axes.
 
-        Rows of X count by their probability of the component.
+        Rows of X are weighted by their probability of the component.
         """
         view = self._view(X, component)
         assert view.observed is not None
@@ -50,7 +46,7 @@ class MixtureFigures:
         )
 
     def plot_checkerboard(self, X: ArrayLike, component: int = 0, *, ax: Axes | None = None) -> Axes:
-        """Standardized rows of X by component, columns in the group order of one component."""
+        """Standardized rows of X sorted by component, columns in the group order of one component."""
         self._check_component(component)
         labels, names = self.predict(X), column_names(self)
         drawn = plotting.checkerboard(
@@ -65,14 +61,14 @@ class MixtureFigures:
         return drawn
 
     def plot_dendrogram(self, X: ArrayLike, component: int = 0, *, ax: Axes | None = None) -> Axes:
-        """Tree of the columns by their correlation in a component, cut into as many groups as were fitted."""
+        """Dendrogram of the columns by their correlation in a component, cut into the fitted number of groups."""
         view = self._view(X, component)
         return plotting.dendrogram(
             view.tree, view.partition.n_groups, names=column_names(self), title=f"component {component}", ax=ax
         )
 
     def plot_groups(self, *, ax: Axes | None = None) -> Axes:
-        """Column groups of all components side by side: which columns move."""
+        """Column groups of all components side by side, with the columns that change group marked."""
         check_is_fitted(self)
         return plotting.group_comparison(self.column_labels_, names=column_names(self), ax=ax)
 
@@ -84,7 +80,7 @@ class MixtureFigures:
         check_is_fitted(self)
         G = len(self.weights_)
         if not 0 <= component < G:
-            raise ValueError(f"component={component} must be from 0 to {G - 1}, the components of the model")
+            raise ValueError(f"component={component} must be from 0 to {G - 1}: the model has {G} components")
 
 
 class CovarianceFigures:
@@ -96,14 +92,14 @@ class CovarianceFigures:
     _rows: Any
 
     def plot_correlations(self, X: ArrayLike, *, ax: Sequence[Axes] | None = None) -> NDArray[Any]:
-        """Observed correlation of the rows of X beside the estimated one, in group order; returns two Axes."""
+        """Observed correlation of X and estimated correlation side by side, in group order; returns two Axes."""
         check_is_fitted(self, "blocks_")
         view = component_view(self.blocks_, self._rows(X), None, self)
         assert view.observed is not None
         return plotting.correlation_pair(view.observed, view.estimated, view.partition, names=column_names(self), ax=ax)
 
     def plot_dendrogram(self, *, ax: Axes | None = None) -> Axes:
-        """Tree of the columns and its cut into the groups."""
+        """Dendrogram of the columns, cut into the fitted groups."""
         check_is_fitted(self, "blocks_")
         if self.linkage_ is None:
             raise ValueError('this grouping has no tree: fit with grouping="hierarchical" to draw one')

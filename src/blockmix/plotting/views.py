@@ -1,7 +1,7 @@
-"""Views: what there is to see in a fitted model, as plain arrays; the figures and the page draw them.
+"""Views: what a fitted model shows, as plain arrays that the figures and the report draw.
 
-A fitted model and, where they are at hand, its rows come in; per component the observed and the estimated correlation
-and the tree of the columns go out, and orders of rows and numberings of groups that make components comparable.
+For each component, the observed and estimated correlations and the tree of the columns; for the data, the checkerboard;
+and one numbering of the groups that makes components comparable.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from sklearn.metrics.cluster import contingency_matrix
+from sklearn.preprocessing import StandardScaler
 
-from blockmix.grouping.hierarchical import HierarchicalGrouping, cut, spans
+from blockmix.grouping.hierarchical import cut, spans, tree_of
+from blockmix.plotting.binning import binned, bins, cluster_bins
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.moments import Moments, correlation
 from blockmix.structure.partition import Partition
@@ -36,7 +39,7 @@ class ComponentView:
     observed : array of shape (p, p) or None
         Correlation of the rows, weighted by their probability of the component; None without rows.
     tree : array of shape (p − 1, 4)
-        Linkage of the columns in SciPy's format, of the observed correlation if there is one.
+        Linkage of the columns in SciPy's format, from the observed correlation if there is one.
     """
 
     partition: Partition
@@ -46,12 +49,12 @@ class ComponentView:
 
     @cached_property
     def order(self) -> IntArray:
-        """Columns in the order of the leaves of the tree: every cut of it has contiguous groups, shape (p,)."""
+        """Columns in leaf order of the tree, in which the groups of every cut are contiguous, shape (p,)."""
         return spans(self.tree)[0]
 
     @property
-    def least_groups(self) -> int:
-        """The fewest groups that a cut can tell: estimated correlations say nothing about which groups are near."""
+    def min_groups(self) -> int:
+        """Fewest groups worth cutting: estimated correlations do not show which groups are close."""
         return 1 if self.observed is not None else self.partition.n_groups
 
     @property
@@ -66,15 +69,13 @@ def component_view(
     """View of a component with this covariance, from rows X, shape (N, p), that count `weights`, shape (N,)."""
     estimated = correlation(block.dense())
     observed = None if X is None else observed_correlation(X, weights)
-    grouping = getattr(model, "grouping", None)
-    trees = grouping if isinstance(grouping, HierarchicalGrouping) else HierarchicalGrouping()
-    tree = trees.tree(estimated if observed is None else observed)
+    tree = tree_of(getattr(model, "grouping", None)).tree(estimated if observed is None else observed)
     return ComponentView(block.partition, estimated, observed, tree)
 
 
 def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Correlation of weighted rows, shape (p, p); a column that does not vary among them is correlated with none."""
-    # In parts: the rows that count, and the rows less their mean, are copies of them.
+    """Correlation of weighted rows, shape (p, p); a column that does not vary is uncorrelated with all others."""
+    # In chunks: selecting and centering the rows copies them.
     parts = [slice(start, start + _CHUNK) for start in range(0, len(X), _CHUNK)]
     moments = (_moments(X[part], None if weights is None else weights[part]) for part in parts)
     S = reduce(Moments.merge, moments).scatter
@@ -87,55 +88,47 @@ def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> Fl
 def _moments(X: FloatArray, weights: FloatArray | None) -> Moments:
     if weights is None:
         return Moments.of(X.astype(float, copy=False))
-    counted = weights > 1e-9  # the rows of other components would only cost time
+    counted = weights > 1e-9  # rows of other components would only cost time
     return Moments.of(X[counted].astype(float, copy=False), weights[counted])
 
 
-def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:
-    """Groups of all components in one numbering, in which matching groups have the same number, shape (G, p).
+@dataclass(frozen=True, eq=False)
+class BoardView:
+    """The checkerboard: standardized data averaged to the cells of a picture, rows sorted by cluster.
 
-    The groups of each component are matched one to one with the numbers given so far, so that as many columns as
-    possible keep their number; a group that shares no column with any of them gets a new number.
-
-    Examples
-    --------
-    >>> aligned_labels([[0, 0, 1, 1, 1], [0, 1, 1, 1, 1]])
-    array([[0, 0, 1, 1, 1],
-           [0, 1, 1, 1, 1]])
-    >>> aligned_labels([[0, 0, 1, 1], [0, 1, 2, 2]])
-    array([[0, 0, 1, 1],
-           [0, 2, 1, 1]])
+    Attributes
+    ----------
+    values : array of shape (row bins, column bins)
+        Mean number of standard deviations from the column's mean.
+    limit : float
+        End of the color scale: the 99 % quantile of the absolute values, between 0.5 and 4.
+    order : array of shape (N,)
+        Rows from top to bottom.
+    row_bins, column_bins : arrays
+        Where each bin begins, and the end of the last.
     """
-    given = np.asarray(labels)
-    aligned = np.empty_like(given)
-    aligned[0] = given[0]
-    for g in range(1, len(given)):
-        used = int(aligned[:g].max()) + 1
-        shared = np.zeros((int(given[g].max()) + 1, used), dtype=np.intp)
-        for before in aligned[:g]:
-            np.add.at(shared, (given[g], before), 1)
-        numbers = np.full(len(shared), -1)
-        for group, number in zip(*linear_sum_assignment(shared, maximize=True), strict=True):
-            if shared[group, number]:
-                numbers[group] = number
-        numbers[numbers < 0] = used + np.arange(np.count_nonzero(numbers < 0))
-        aligned[g] = numbers[given[g]]
-    return aligned
+
+    values: FloatArray
+    limit: float
+    order: IntArray
+    row_bins: IntArray
+    column_bins: IntArray
 
 
-def standardized(X: FloatArray) -> FloatArray:
-    """Columns with mean 0 and deviation 1; a constant column is 0 throughout."""
-    # From the first row: the rounding of a mean over rows of 0.1 would pass for variation.
-    moved = X - X[0]
-    moved -= moved.mean(axis=0)
-    deviations = moved.std(axis=0)
-    return np.asarray(moved / np.where(deviations > 0, deviations, 1))
+def board_view(X: FloatArray, labels: IntArray, columns: IntArray, most: tuple[int, int]) -> BoardView:
+    """Checkerboard of rows X with cluster labels 0, 1, …, columns in the given order, in at most `most` cells."""
+    Z = StandardScaler().fit_transform(np.asarray(X, dtype=float))
+    order = row_order(Z, labels)
+    row_bins, column_bins = cluster_bins(np.bincount(labels), most[0]), bins(len(columns), most[1])
+    values = binned(Z[np.ix_(order, columns)], row_bins, column_bins)
+    limit = float(np.clip(np.quantile(np.abs(values), 0.99), 0.5, 4))
+    return BoardView(values, limit, order, row_bins, column_bins)
 
 
 def row_order(Z: FloatArray, labels: IntArray) -> IntArray:
-    """Rows cluster by cluster, and within a cluster along its leading direction, shape (N,).
+    """Rows sorted by cluster and, within a cluster, along its leading direction, shape (N,).
 
-    The direction comes from power iterations with a fixed start, so that the order is the same at every call.
+    The direction comes from power iterations with a fixed start, so the order is reproducible.
     """
     orders = []
     for g in np.unique(labels):
@@ -149,28 +142,30 @@ def row_order(Z: FloatArray, labels: IntArray) -> IntArray:
     return np.concatenate(orders)
 
 
-def bins(n: int, most: int) -> IntArray:
-    """Where each of at most `most` even bins of n items begins, and n itself at the end."""
-    count = min(n, most)
-    return np.arange(count + 1) * n // count
+def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:
+    """Groups of all components in one numbering, in which matching groups have the same number, shape (G, p).
 
+    The groups of each component are matched one to one with the numbers in use, so that as many columns as possible
+    keep their number. A group that shares no column with any of them gets a new number.
 
-def averaged(values: FloatArray, starts: IntArray, axis: int) -> FloatArray:
-    """Means over the bins along an axis."""
-    if len(starts) - 1 == values.shape[axis]:
-        return values
-    shape = [1, 1]
-    shape[axis] = -1
-    sums = np.add.reduceat(values, starts[:-1], axis=axis, dtype=float)
-    return np.asarray(sums / np.diff(starts).reshape(shape))
-
-
-def row_bins(sizes: IntArray, most: int) -> IntArray:
-    """Bins of rows that stand cluster by cluster, about `most` in all: no bin holds rows of two clusters."""
-    starts, first = [0], 0
-    total = int(sizes.sum())
-    for size in sizes[sizes > 0].tolist():
-        share = max(1, most * size // total)
-        starts += (first + bins(size, share)[1:]).tolist()
-        first += size
-    return np.array(starts)
+    Examples
+    --------
+    >>> aligned_labels([[0, 0, 1, 1, 1], [0, 1, 1, 1, 1]])
+    array([[0, 0, 1, 1, 1],
+           [0, 1, 1, 1, 1]])
+    >>> aligned_labels([[0, 0, 1, 1], [0, 1, 2, 2]])
+    array([[0, 0, 1, 1],
+           [0, 2, 1, 1]])
+    """
+    partitions = [Partition(row) for row in labels]
+    aligned = np.stack([partition.labels for partition in partitions])
+    for g in range(1, len(aligned)):
+        shared = contingency_matrix(np.tile(partitions[g].labels, g), aligned[:g].ravel())
+        numbers = np.full(len(shared), -1)
+        groups, used = linear_sum_assignment(shared, maximize=True)
+        matched = shared[groups, used] > 0
+        numbers[groups[matched]] = used[matched]
+        new = numbers < 0
+        numbers[new] = shared.shape[1] + np.arange(np.count_nonzero(new))
+        aligned[g] = numbers[partitions[g].labels]
+    return aligned

@@ -1,4 +1,4 @@
-"""The report: one HTML file about a fitted model that opens offline; `write_report` makes it."""
+"""`write_report`: one HTML file about a fitted model that opens offline."""
 
 from blockmix.report.writing import write_report
 

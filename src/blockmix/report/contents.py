@@ -1,7 +1,6 @@
-"""Contents: what the page says, as one document of numbers, texts and encoded pictures.
+"""Contents of a report as one JSON document: numbers, texts and encoded pictures.
 
-A fitted model, its rows where they are at hand, and what the user knows of them come in; a dictionary that JSON can
-hold goes out. Nothing here knows HTML: the page puts every text of the document in place as text.
+Nothing here knows HTML: the page inserts every text of the document as text.
 """
 
 from __future__ import annotations
@@ -15,33 +14,25 @@ import numpy as np
 
 from blockmix.metrics import adjusted_rand, matched_accuracy
 from blockmix.persistence.model_file import installed_version
-from blockmix.plotting.views import (
-    ComponentView,
-    aligned_labels,
-    averaged,
-    bins,
-    component_view,
-    row_bins,
-    row_order,
-    standardized,
-)
+from blockmix.plotting.binning import binned, bins
+from blockmix.plotting.views import ComponentView, aligned_labels, board_view, component_view
 from blockmix.report.pixels import encoded, two_triangles
 from blockmix.report.subject import Subject
 from blockmix.selection.table import CRITERIA, SelectionTable
 from blockmix.structure.columns import column_names
 from blockmix.structure.types import IntArray
 
-_MOST_PIXELS = 3_200_000  # of all correlation pictures together: 4.3 MB as base64
-_MOST_SIDE = 800  # of one of them: a map is seldom wider on a screen
-_MOST_ROWS = 480  # of the checkerboard
-_SAMPLED_ROWS = 20_000  # a picture of so few rows of pixels needs no more
-_LISTED_ROWS = 20_000  # more rows than this are not listed by name
-_LISTED_CLASSES = 20  # a table of more columns is not read; the smallest classes are added up
+_MOST_PIXELS = 3_200_000  # of all correlation maps together: 4.3 MB as base64
+_MOST_SIDE = 800  # of one map: few screens show it wider
+_MOST_ROWS = 480  # rows of pixels of the checkerboard
+_SAMPLED_ROWS = 20_000  # rows the checkerboard is drawn from: 480 rows of pixels need no more
+_LISTED_ROWS = 20_000  # beyond this, rows are not listed by name
+_LISTED_CLASSES = 20  # the smallest classes beyond this are added up: nobody reads a wider table
 
 
 def contents(subject: Subject, title: str, command: str | None) -> dict[str, Any]:
-    """The document of a page."""
-    # One view at a time: two p × p matrices of each component would not fit where p is large.
+    """The JSON document of a page."""
+    # One view at a time: the p × p matrices of all components may not fit into memory.
     views = [_component(name, view, len(subject.column_labels)) for name, view in _views(subject)]
     classes = _classes(subject)
     listed = subject.row_labels is not None and subject.n_rows <= _LISTED_ROWS
@@ -70,7 +61,7 @@ def contents(subject: Subject, title: str, command: str | None) -> dict[str, Any
 
 
 def _views(subject: Subject) -> Iterator[tuple[str, ComponentView]]:
-    """Each component's view in turn; with a shared covariance one view, of the rows less their component's mean."""
+    """View of each component in turn; a shared covariance has one, of the rows minus their component's mean."""
     model, X, probabilities = subject.model, subject.X, subject.probabilities
     if not subject.is_mixture:
         yield "All rows", component_view(model.blocks_, X, None, model)
@@ -87,30 +78,26 @@ def _views(subject: Subject) -> Iterator[tuple[str, ComponentView]]:
 
 def _component(name: str, view: ComponentView, n_views: int) -> dict[str, Any]:
     p, order = view.partition.n_columns, view.order
-    starts = bins(p, min(_MOST_SIDE, int(np.sqrt(_MOST_PIXELS / n_views))))
-    shown = [
-        None if R is None else averaged(averaged(R[np.ix_(order, order)], starts, 0), starts, 1)
-        for R in (view.observed, view.estimated)
-    ]
-    estimated = shown[1]
-    assert estimated is not None
+    cells = bins(p, min(_MOST_SIDE, int(np.sqrt(_MOST_PIXELS / n_views))))
+    estimated = binned(view.estimated[np.ix_(order, order)], cells, cells)
+    observed = None if view.observed is None else binned(view.observed[np.ix_(order, order)], cells, cells)
     return {
         "name": name,
         "labels": view.partition.labels.tolist(),
         "merges": view.tree[:, :2].astype(int).ravel().tolist(),
         "heights": np.round(view.tree[:, 2], 4).tolist(),
         "leaves": order.tolist(),
-        "leastGroups": view.least_groups,
+        "minGroups": view.min_groups,
         "isCut": view.is_cut,
         "observed": view.observed is not None,
-        "starts": starts.tolist(),
-        "pixels": encoded(two_triangles(shown[0], estimated)),
+        "starts": cells.tolist(),
+        "pixels": encoded(two_triangles(observed, estimated)),
         "strength": _strengths(view),
     }
 
 
 def _strengths(view: ComponentView) -> list[float | None]:
-    """Mean absolute correlation of the columns of each group with each other, None for a column alone."""
+    """Mean absolute correlation between the columns of each group, None for a column alone."""
     R = np.abs(view.estimated if view.observed is None else view.observed)
     found: list[float | None] = []
     for group in view.partition.groups:
@@ -120,34 +107,28 @@ def _strengths(view: ComponentView) -> list[float | None]:
 
 
 def _checkerboard(subject: Subject, leaves: IntArray) -> dict[str, Any] | None:
-    """Standardized rows, cluster by cluster, as pixels; columns as in the table unless they are too many."""
+    """Standardized rows sorted by component, as pixels; columns as in the table unless they are too many."""
     if subject.X is None or subject.row_labels is None:
         return None
     N, p = subject.X.shape
     sample = np.unique(np.linspace(0, N - 1, min(N, _SAMPLED_ROWS)).astype(int))
-    Z, labels = standardized(subject.X[sample].astype(float)), subject.row_labels[sample]
-    order = row_order(Z, labels)
-    starts = row_bins(np.bincount(labels), _MOST_ROWS)
-    columns = np.arange(p) if p <= _MOST_SIDE else leaves
-    column_starts = bins(p, _MOST_SIDE)
-    values = averaged(averaged(Z[np.ix_(order, columns)], starts, 0), column_starts, 1)
-    limit = float(np.clip(np.quantile(np.abs(values), 0.99), 0.5, 4))
-    whole = len(starts) - 1 == len(order) == N
+    labels, columns = subject.row_labels[sample], np.arange(p) if p <= _MOST_SIDE else leaves
+    board = board_view(subject.X[sample], labels, columns, (_MOST_ROWS, _MOST_SIDE))
     return {
-        "pixels": encoded(values, limit),
-        "limit": round(limit, 3),
-        "rowStarts": starts.tolist(),
-        "rowComponents": labels[order[starts[:-1]]].tolist(),
-        "rows": order.tolist() if whole else None,
+        "pixels": encoded(board.values, board.limit),
+        "limit": round(board.limit, 3),
+        "rowStarts": board.row_bins.tolist(),
+        "rowComponents": labels[board.order[board.row_bins[:-1]]].tolist(),
+        "rows": board.order.tolist() if len(board.values) == N else None,
         "sampled": len(sample),
         "total": N,
         "columns": columns.tolist(),
-        "starts": column_starts.tolist(),
+        "starts": board.column_bins.tolist(),
     }
 
 
 def _facts(subject: Subject, classes: dict[str, Any] | None) -> list[dict[str, str]]:
-    """The figures at the top of the page."""
+    """The key figures at the top of the page."""
     model, labels, probabilities = subject.model, subject.row_labels, subject.probabilities
     facts: list[dict[str, str]] = []
 
@@ -165,19 +146,19 @@ def _facts(subject: Subject, classes: dict[str, Any] | None) -> list[dict[str, s
     if subject.X is not None:
         criteria = model._criteria(subject.data, None) if subject.is_mixture else {}
         for name in (n for n in ("bic", "icl") if n in criteria):
-            add(name.upper(), f"{criteria[name]:,.1f}".replace(",", "\u202f"), "smaller is better")
+            add(name.upper(), _grouped(criteria[name], 1), "smaller is better")
     if subject.is_mixture and hasattr(model, "outcome_"):
-        add("The fit", str(model.outcome_), f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}")
+        add("Outcome", str(model.outcome_), f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}")
     if probabilities is not None and probabilities.shape[1] > 1:
         certain = float((probabilities.max(axis=1) >= 0.9).mean())
-        add("Clear rows", f"{100 * certain:.1f} %", "probability at least 0.9")
+        add("Clear rows", f"{100 * certain:.1f}\u00a0%", "probability at least 0.9")
     if classes is not None:
         add("Agreement", f"{classes['ari']:.2f}", "adjusted Rand index with the known classes")
     return facts
 
 
 def _summaries(subject: Subject) -> list[dict[str, Any]]:
-    """One line per component."""
+    """One table row per component."""
     G, labels, probabilities = len(subject.column_labels), subject.row_labels, subject.probabilities
     weights = subject.model.weights_ if subject.is_mixture else np.ones(1)
     counts = None if labels is None else np.bincount(labels, minlength=G)
@@ -199,7 +180,7 @@ def _summaries(subject: Subject) -> list[dict[str, Any]]:
 
 
 def _classes(subject: Subject) -> dict[str, Any] | None:
-    """Known classes against components, over the rows whose class is known."""
+    """Components by known class, over the rows whose class is known."""
     if subject.classes is None or subject.row_labels is None:
         return None
     names, codes = subject.classes.names, subject.classes.codes
@@ -207,8 +188,8 @@ def _classes(subject: Subject) -> dict[str, Any] | None:
     if not known.any():
         return None
     found, codes = subject.row_labels[known], codes[known]
-    counts = np.zeros((len(subject.column_labels), len(names)), dtype=int)
-    np.add.at(counts, (found, codes), 1)
+    G, C = len(subject.column_labels), len(names)
+    counts = np.bincount(found * C + codes, minlength=G * C).reshape(G, C)
     largest = np.argsort(-counts.sum(axis=0), kind="stable")
     listed, others = np.sort(largest[:_LISTED_CLASSES]), largest[_LISTED_CLASSES:]
     return {
@@ -247,9 +228,9 @@ def _trace(model: Any) -> list[float]:
 
 
 def _warnings(model: Any) -> list[str]:
-    """What the fit warned of; a model of an older version only knows how it ended."""
+    """Warnings of the fit; models of older versions only know their outcome."""
     ended = getattr(model, "outcome_", "converged")
-    fallback = [] if ended == "converged" else [f"the fit ended as: {ended}"]
+    fallback = [] if ended == "converged" else [f"the fit did not converge: {ended}"]
     return list(getattr(model, "warnings_", fallback))
 
 
@@ -270,19 +251,20 @@ def _made(model: Any, command: str | None) -> dict[str, Any]:
 
 
 def _written(value: Any) -> str:
-    """A parameter in one short line."""
+    """A parameter value as one short line."""
     if isinstance(value, np.ndarray):
         return f"array of shape {value.shape}"
     return _short(" ".join(repr(value).split()))
 
 
 def _short(text: str) -> str:
-    """A text that may be a whole document, where the column that names the rows holds such."""
+    """At most 120 characters: row names may be whole documents."""
     return text if len(text) <= 120 else text[:119] + "…"
 
 
-def _grouped(number: int) -> str:
-    return f"{number:,}".replace(",", "\u202f")
+def _grouped(number: float, digits: int = 0) -> str:
+    """The number with narrow no-break spaces between thousands and a true minus sign, which never breaks off."""
+    return f"{number:,.{digits}f}".replace(",", "\u202f").replace("-", "−")
 
 
 def _finite(value: float) -> float | None:

@@ -1,7 +1,4 @@
-"""Pixels: matrices as bytes that a page can draw.
-
-Matrices of numbers in a known range come in; they go out quantized to 8 bits, as base64 text.
-"""
+"""Pixels: matrices quantized to 8 bits and encoded as base64 text, for the page to draw."""
 
 from __future__ import annotations
 
@@ -11,19 +8,19 @@ import numpy as np
 
 from blockmix.structure.types import FloatArray
 
-LEVELS = 127  # bytes 0 … 254 stand for −limit … limit, and 127 for zero exactly
+LEVELS = 127  # bytes 0 … 254 are −limit … limit; 127 is exactly zero
 
 
 def encoded(values: FloatArray, limit: float = 1.0) -> str:
-    """Values as one byte each, row by row: round(127 value / limit) + 127, beyond the limit as at the limit."""
+    """One byte per value, row by row: round(127 · value / limit) + 127, clipped at ± limit."""
     levels = np.rint(np.clip(values / limit, -1, 1) * LEVELS) + LEVELS
     return b64encode(levels.astype(np.uint8).tobytes()).decode("ascii")
 
 
 def two_triangles(upper: FloatArray | None, lower: FloatArray) -> FloatArray:
-    """Two symmetric matrices in one, shape (m, m + 1): the first right of the step diagonal, the second left of it.
+    """Two symmetric matrices in one array of shape (m, m + 1).
 
-    Entry (i, j) of the first is at (i, j + 1) for i ≤ j, that of the second at (i, j) for i ≥ j.
+    Entry (i, j) of `upper` is at (i, j + 1) for i ≤ j, entry (i, j) of `lower` at (i, j) for i ≥ j.
     """
     m = len(lower)
     both = np.zeros((m, m + 1))

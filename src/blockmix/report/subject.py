@@ -1,7 +1,4 @@
-"""Subject: what a report is about: a fitted model, its rows, and what the user knows of them.
-
-They come in as they were given; checked rows, probabilities and labels go out, each computed once.
-"""
+"""Subject of a report: a fitted model, its rows, and what is known about them, each checked and computed once."""
 
 from __future__ import annotations
 
@@ -18,20 +15,20 @@ from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.selection.table import SelectionTable
 from blockmix.structure.types import FloatArray, IntArray
 
-# How missing values of Python, NumPy and pandas are written: pandas' own cannot be compared with anything.
+# Missing values of Python, NumPy and pandas by their text: pandas.NA cannot be compared with anything.
 _MISSING = dict.fromkeys(("None", "nan", "NaT", "<NA>"), "")
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Known classes of the rows: their names, and the number of each row's class, -1 where none is known."""
+    """Known classes of the rows: their names, and the index of each row's class, -1 if unknown."""
 
     names: list[str]
     codes: IntArray
 
     @classmethod
     def of(cls, labels: ArrayLike) -> Classes:
-        """Classes of one label per row; None, NaN and an empty text are no label.
+        """Classes from one label per row; None, NaN and an empty string mean unknown.
 
         Examples
         --------
@@ -50,18 +47,18 @@ class Classes:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What a report is about.
+    """A fitted model and what is known about its rows.
 
     Attributes
     ----------
     model : Mixture or BlockDiagonalCovariance
     data : array-like of shape (N, p) or None
-        The rows as they were given.
+        The rows as given.
     row_names : sequence of N names or None
-        None for rows without names of their own.
     classes : Classes or None
-        What is known of the rows.
+        Known classes of the rows.
     table : SelectionTable or None
+        The comparison that the model was chosen by.
     """
 
     model: Any
@@ -72,7 +69,7 @@ class Subject:
 
     @cached_property
     def X(self) -> FloatArray | None:
-        """The rows, checked by the model."""
+        """The rows, validated by the model."""
         return None if self.data is None else self.model._rows(self.data)
 
     @cached_property
@@ -84,14 +81,14 @@ class Subject:
 
     @cached_property
     def row_labels(self) -> IntArray | None:
-        """Component of each row; those of the fit without rows, and None where neither is known."""
+        """Component of each row; without rows that of the fit, None if neither is known."""
         if self.probabilities is None:
             return getattr(self.model, "row_labels_", None)
         return np.asarray(self.probabilities.argmax(axis=1))
 
     @property
     def n_rows(self) -> int:
-        """Number of rows that are known."""
+        """Number of rows with a component; 0 if none is known."""
         return 0 if self.row_labels is None else len(self.row_labels)
 
     @property
@@ -106,7 +103,7 @@ class Subject:
 
 
 def row_names_of(X: Any, given: Sequence[object] | None) -> Sequence[object] | None:
-    """Names of the rows: those given, or the index of a pandas frame that is more than a count."""
+    """Row names: the given ones, or the index of a pandas frame unless it just counts."""
     if given is not None:
         return given
     index = getattr(X, "index", None)
@@ -117,11 +114,10 @@ def row_names_of(X: Any, given: Sequence[object] | None) -> Sequence[object] | N
 
 
 def check_subject(model: Any) -> None:
-    """Refuse what no report is made of."""
-    if isinstance(model, (Mixture, BlockDiagonalCovariance)):
-        return
-    hint = ": give its mixture_" if hasattr(model, "mixture_") else ""
-    raise TypeError(
-        f"a report is made of a mixture such as GaussianBiclustering or of BlockDiagonalCovariance, "
-        f"not of {type(model).__name__}{hint}"
-    )
+    """Raise a TypeError for models without a report."""
+    if not isinstance(model, (Mixture, BlockDiagonalCovariance)):
+        hint = ": pass its mixture_" if hasattr(model, "mixture_") else ""
+        raise TypeError(
+            "write_report takes a mixture such as GaussianBiclustering, or a BlockDiagonalCovariance, "
+            f"not a {type(model).__name__}{hint}"
+        )

@@ -1,7 +1,7 @@
-"""Writing: one HTML file from the contents of a report and the parts of the page.
+"""Writing: a self-contained HTML file from the contents of a report and the parts of the page.
 
-A fitted model comes in; a file that needs no other file and no network goes out. Its security policy admits only the
-script and the style of this package, by their hashes, so that nothing in the data can run or be fetched.
+The file needs no other file and no network. Its content security policy admits only this package's script and style,
+by their hashes, so that nothing in the data can run or be fetched.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ def write_report(
     title: str | None = None,
     command: str | None = None,
 ) -> None:
-    """Write a page about a fitted model: one file that opens offline in any browser.
+    """Write an HTML page about a fitted model: one file that opens offline in any browser.
 
     Parameters
     ----------
     model : GaussianBiclustering, FactorBiclustering or BlockDiagonalCovariance
         Fitted.
     path : path
-        The file, in a folder that exists; one that is there is replaced as a whole.
+        The file, in an existing folder; an existing file is replaced atomically.
     X : array-like of shape (N, p), optional
-        The rows. Without them the page has no observed correlations and no picture of the data, and says so.
+        The rows. Without them the page has no observed correlations and no checkerboard, and says so.
     table : SelectionTable, optional
         The comparison that the model was chosen by.
     labels : array-like of shape (N,), optional
-        Known classes of the rows, to compare with; rows whose label is missing are left out of the comparison.
+        Known classes of the rows, to compare with the components; rows with a missing label are not compared.
     row_names : sequence of N names, optional
         By default the index of a pandas frame, or numbers.
     warnings : sequence of str, optional
-        What was warned of on the way to the model; by default what its own fit warned of.
+        Warnings to show; by default those of the model's own fit.
     title : str, optional
     command : str, optional
-        The line that makes this result again; shown on the page.
+        The command that reproduces the result; shown on the page.
     """
     check_subject(model)
     check_is_fitted(model)
@@ -90,7 +90,7 @@ def write_report(
 
 
 def _page(document: dict[str, Any]) -> str:
-    """The parts of the page with the document in place."""
+    """The page with the document filled in."""
     style, script = _part("style.css"), "\n".join(['"use strict";', *map(_part, _SCRIPTS)])
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
@@ -103,13 +103,13 @@ def _page(document: dict[str, Any]) -> str:
         "DATA": _embedded(document),
         "SCRIPT": script,
     }
-    # One split, not repeated replacing: a title that reads like a place to fill stays text.
+    # Split once instead of replacing repeatedly: a title that looks like a placeholder stays text.
     pieces = _part("page.html").split("%%")
     return "".join(piece if i % 2 == 0 else parts[piece] for i, piece in enumerate(pieces))
 
 
 def _embedded(document: dict[str, Any]) -> str:
-    """JSON that may stand within a script element: no < can close it or open a comment."""
+    """JSON that is safe inside a script element: no < can close it or open a comment."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

@@ -10,11 +10,14 @@ from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows, Summable
 from blockmix.rows.opening import in_memory, is_elsewhere, opened
 from blockmix.rows.parquet import Parquet
+from blockmix.rows.resolution import EXACT, Resolution
 
 __all__ = [
+    "EXACT",
     "ArrayRows",
     "Chunk",
     "Parquet",
+    "Resolution",
     "Rows",
     "Summable",
     "in_memory",

@@ -6,12 +6,15 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from blockmix.rows.chunks import Chunk, Rows, contiguous, in_order, places
-from blockmix.structure.types import FloatArray
+from blockmix.rows.chunks import Chunk, Rows, chosen_rows, contiguous, in_order, places
+from blockmix.rows.resolution import EXACT, Resolution
+from blockmix.structure.types import FloatArray, IntArray
 
 T = TypeVar("T")
 
@@ -35,6 +38,7 @@ class ArrayRows(Rows):
     location: FloatArray
     scale: FloatArray
     n_threads: int = 1
+    resolution: Resolution = EXACT
     is_array: ClassVar[bool] = True
 
     @classmethod
@@ -67,6 +71,11 @@ class ArrayRows(Rows):
         """The rows themselves, which are in memory already."""
         return self
 
+    def some(self, most: int, rng: np.random.RandomState) -> IntArray | slice:
+        """Numbers of at most `most` rows, those that a file with these rows would be sampled at."""
+        found = chosen_rows(self.n_rows, self.weights, most, rng)
+        return slice(None) if found is None else found
+
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several chunks are worked on at a time."""
         chunks = places(self.n_rows, self.n_columns)
@@ -78,4 +87,13 @@ class ArrayRows(Rows):
             yield from in_order(pool, lambda place: function(self._chunk(place)), chunks, 2 * n_threads)
 
     def _chunk(self, place: slice) -> Chunk:
-        return Chunk(contiguous(self.X[place]), self.weights[place], place, self.location, self.scale)
+        X = contiguous(self.X[place])
+        if place.start not in self._codes:
+            self._codes[place.start] = self.resolution.codes(X)
+        codes = self._codes[place.start]
+        return Chunk(X, self.weights[place], place, self.location, self.scale, self.resolution, codes)
+
+    @cached_property
+    def _codes(self) -> dict[int, NDArray[np.uint16]]:
+        """Codes of the chunks that have been read: EM reads the same rows a hundred times."""
+        return {}

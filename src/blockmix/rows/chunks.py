@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.structure.types import FloatArray, IntArray
 
 _CHUNK_NUMBERS = 2**20  # values per chunk: 8 MB in double precision
@@ -46,6 +48,10 @@ class Chunk:
     place : slice
         Numbers of the rows in the data.
     location, scale : arrays of shape (p,), in double precision
+    resolution : Resolution
+        Which values are repeated, and how finely they are known.
+    codes : array of shape (m, D) or None
+        The numbers of repeated values, see `Resolution.codes`, if they are known.
     """
 
     X: FloatArray
@@ -53,6 +59,28 @@ class Chunk:
     place: slice
     location: FloatArray
     scale: FloatArray
+    resolution: Resolution = EXACT
+    codes: NDArray[np.uint16] | None = None
+
+    @property
+    def units(self) -> tuple[FloatArray, FloatArray]:
+        """Location and 1 / scale, for compiled code."""
+        return self.location, 1 / self.scale
+
+    @property
+    def rounding(self) -> tuple[IntArray, FloatArray, NDArray[np.uint16]]:
+        """Columns with repeated values, variances by code and codes, for compiled code."""
+        codes = self.resolution.codes(self.X) if self.codes is None else self.codes
+        return self.resolution.columns, self.resolution.table(self.scale), codes
+
+    @property
+    def rounding_variances(self) -> FloatArray:
+        """Variances that rounding leaves of the standardized values, shape (m, p)."""
+        variances = np.zeros(self.X.shape)
+        columns, table, codes = self.rounding
+        if len(columns):
+            variances[:, columns] = table[np.arange(len(columns)), codes]
+        return variances
 
     @property
     def values(self) -> FloatArray:
@@ -75,6 +103,7 @@ class Rows(ABC):
     location: FloatArray
     scale: FloatArray
     dtype: np.dtype[Any]  # of the values
+    resolution: Resolution
     names: list[str] | None = None  # of the columns, if the source has them
     is_array: ClassVar[bool] = False  # whether all rows are in memory, so that one more number per row costs little
 
@@ -112,6 +141,10 @@ class Rows(ABC):
     def scaled(self, scale: FloatArray) -> Self:
         """The same rows with another scale."""
         return self._in(scale=scale)
+
+    def resolved(self, resolution: Resolution) -> Self:
+        """The same rows, whose repeated values are known only to within this resolution."""
+        return self._in(resolution=resolution)
 
     def measured(self) -> Self:
         """The same rows, standardized by their weighted mean and deviation; takes one pass."""
@@ -186,13 +219,13 @@ class Spread:
 
     @classmethod
     def _about(cls, chunk: Chunk, shift: FloatArray) -> Spread:
-        weights = chunk.weights.astype(float, copy=False)
-        weight = float(weights.sum())
-        centered = chunk.X - shift
-        offset = weights @ centered / (weight or 1)
-        with np.errstate(over="ignore"):  # `refuse_constant` names the column
-            squares = weights @ np.multiply(centered, centered, out=centered)
-        return cls(len(weights), weight, shift + offset, np.maximum(squares - weight * offset**2, 0))
+        from blockmix.rows.kernels import deviations
+
+        weight = float(chunk.weights.sum())
+        offset, squares = np.zeros_like(shift), np.zeros_like(shift)
+        deviations(chunk.X, chunk.weights, shift, offset, squares)
+        offset /= weight or 1
+        return cls(len(chunk.X), weight, shift + offset, np.maximum(squares - weight * offset**2, 0))
 
     def __add__(self, other: Spread) -> Spread:
         weight = self.weight + other.weight

@@ -22,6 +22,7 @@ from dask.highlevelgraph import HighLevelGraph
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows, S, chosen_rows, total
+from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.rows.streamed import Piece, Reading, sampled
 from blockmix.structure.types import FloatArray
 
@@ -62,6 +63,7 @@ class DaskRows(Rows):
     names: list[str] | None = None
     checked: bool = False
     collection: Any = None
+    resolution: Resolution = EXACT
 
     @classmethod
     def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None) -> DaskRows:
@@ -122,7 +124,7 @@ class DaskRows(Rows):
         run = uuid4().hex
         # One node of the graph: parameters go to a worker once, not with each of its blocks.
         shared = f"blockmix-parameters-{run}"
-        reading = Reading(self.location, self.scale, self.dtype, self.names, not self.checked)
+        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, not self.checked)
         tasks: dict[str, Any] = {shared: DataNode(shared, _Work(reading, work))}
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
         for number, block in enumerate(self.blocks):

@@ -16,6 +16,7 @@ import numpy as np
 
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.chunks import Chunk, Rows, S, Spread, chosen_rows, contiguous, in_order, places, total
+from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.structure.types import FloatArray
 
 T = TypeVar("T")
@@ -79,6 +80,7 @@ class StreamedRows(Rows):
     dtype: np.dtype[Any]
     count: int = 0
     n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    resolution: Resolution = EXACT
 
     @classmethod
     def of(cls, source: Source, weights: FloatArray | None = None, dtype: Any = None) -> Self:
@@ -141,7 +143,7 @@ class StreamedRows(Rows):
 
     def _chunks(self, piece: Piece, start: int) -> Iterator[Chunk]:
         first_pass = self.count == 0
-        reading = Reading(self.location, self.scale, self.dtype, self.names, first_pass)
+        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, first_pass)
         if self.weights is not None and len(self.weights) < start + piece.n_rows:
             raise ValueError(f"sample_weight has {len(self.weights)} numbers for more rows: give one for each row")
         return reading.chunks(
@@ -158,6 +160,7 @@ class Reading:
     location, scale : arrays of shape (p,)
     dtype : dtype
         Type of the chunks.
+    resolution : Resolution
     names : list of str or None
         Names of the columns, for messages.
     check : bool
@@ -167,6 +170,7 @@ class Reading:
     location: FloatArray
     scale: FloatArray
     dtype: np.dtype[Any]
+    resolution: Resolution
     names: list[str] | None
     check: bool
 
@@ -178,7 +182,8 @@ class Reading:
         for place in places(piece.n_rows, len(self.location), start):
             here = slice(place.start - start, place.stop - start)
             X = contiguous(values[here])
-            yield Chunk(X, np.ones(len(X)) if weights is None else weights[here], place, self.location, self.scale)
+            counted = np.ones(len(X)) if weights is None else weights[here]
+            yield Chunk(X, counted, place, self.location, self.scale, self.resolution)
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
@@ -217,4 +222,5 @@ def sampled(rows: Rows, numbers: Any) -> ArrayRows:
         return chunk.X[here], chunk.weights[here]
 
     values, weights = zip(*rows.map(of), strict=True)
-    return ArrayRows(np.concatenate(values), np.concatenate(weights), rows.location, rows.scale, os.cpu_count() or 1)
+    X, counted = np.concatenate(values), np.concatenate(weights)
+    return ArrayRows(X, counted, rows.location, rows.scale, os.cpu_count() or 1, rows.resolution)

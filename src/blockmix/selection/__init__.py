@@ -1,1 +1,1 @@
-"""Choosing numbers of components and column groups: trials and their table."""
+"""Choosing the numbers of components and column groups."""

@@ -1,7 +1,7 @@
-"""Selection: which numbers of components and of column groups suit the data (paper, section 3.1).
+"""Selection: which numbers of components and column groups suit the data (paper, section 3.1).
 
-Rows and candidates come in; every pair (G, K) is fitted, and a table of the information criteria goes out, which
-prints, extends and holds the fitted models.
+`select` fits every pair (G, K) of candidates and returns a table of the information criteria, which holds the fitted
+models and can be printed, plotted and extended.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from blockmix.em.multistart import Progress
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.plotting import selection_curve
-from blockmix.selection.trials import SelectionRow, SelectionWarning, Study, Tried, run
+from blockmix.selection.trials import SelectionProgress, SelectionRow, SelectionWarning, Study, run
+from blockmix.structure.extras import needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CRITERIA = ("bic", "icl", "aic")
 
-_WIDTH = 60  # of the outcome in the printed table
+_WIDTH = 60  # characters of the outcome in the printed table
 
 
 @dataclass(frozen=True, eq=False)
 class SelectionTable:
-    """The pairs that were tried, in that order, and the best of them.
+    """The fitted pairs, in the order of fitting, and the best of them.
 
     Attributes
     ----------
@@ -48,10 +49,10 @@ class SelectionTable:
 
     @property
     def best_(self) -> SelectionRow:
-        """The row with the smallest criterion; a degenerate fit only if there is no other.
+        """The row with the smallest criterion; a degenerate fit only if all are.
 
-        The likelihood of a degenerate fit is as large as the ridge is small, so its criterion says nothing: two
-        components of 12 rows and 20 columns had BIC 64, one component 1967.
+        The likelihood of a degenerate fit grows as the ridge shrinks, so its criterion is meaningless: on 24 rows of
+        20 columns two components had BIC 64, one had 1967.
         """
         fitted = [row for row in self.rows if np.isfinite(self._value(row))]
         if not fitted:
@@ -74,28 +75,25 @@ class SelectionTable:
         n_column_groups: Any = (),
         *,
         n_jobs: int | None = None,
-        callback: Callable[[Tried], object] | None = None,
+        callback: Callable[[SelectionProgress], object] | None = None,
         verbose: int = 0,
     ) -> SelectionTable:
-        """Return a table with more candidates: each of them with each other, old and new; only new pairs are fitted."""
+        """Return a table with more candidates: all pairs of old and new ones, of which only the new are fitted."""
         study = self._study.with_more(n_components, n_column_groups)
-        rows, notes = run(study, self.rows, n_jobs, _teller(callback, verbose, self.criterion))
+        rows, notes = run(study, self.rows, n_jobs, _reporter(callback, verbose, self.criterion))
         table = SelectionTable((*self.rows, *rows), self.criterion, study)
         _warn(table, notes)
         return table
 
     def plot(self, *, criterion: str | None = None, ax: Axes | None = None) -> Axes:
-        """The criterion over the numbers of components and of column groups, the best marked."""
+        """Plot the criterion over the numbers of components and column groups, with the best marked."""
         return selection_curve(self, criterion=criterion, ax=ax)
 
     def to_frame(self) -> Any:
         """The table as a pandas data frame, one row per pair; `best` marks the best."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("to_frame needs pandas: install it with pip install pandas") from None
-        frame = pd.DataFrame([vars(row) for row in self.rows]).drop(columns="model")
-        frame["n_parameters"] = frame["n_parameters"].astype("Int64")
+        pandas = needed("pandas", "app")
+        frame = pandas.DataFrame([vars(row) for row in self.rows]).drop(columns="model")
+        frame["n_parameters"] = frame["n_parameters"].astype("Int64")  # missing where the fit failed
         frame["best"] = [row is self._best_or_none() for row in self.rows]
         return frame
 
@@ -135,40 +133,40 @@ def select(
     estimator: Mixture | None = None,
     sample_weight: ArrayLike | None = None,
     n_jobs: int | None = None,
-    callback: Callable[[Tried], object] | None = None,
+    callback: Callable[[SelectionProgress], object] | None = None,
     on_iteration: Callable[[Progress], object] | None = None,
     verbose: int = 0,
     **params: Any,
 ) -> SelectionTable:
-    """Fit every pair of a number of components and a number of column groups, and compare them.
+    """Fit all pairs of a number of components and a number of column groups, and compare them.
 
     Parameters
     ----------
     X : array-like of shape (N, p)
-        The rows. The table keeps them, so that it can be extended.
+        The rows. The table keeps a reference, so that it can be extended.
     n_components : int or iterable of int
         Candidates for the number of row clusters.
     n_column_groups : one candidate or an iterable of candidates, default="auto"
-        A candidate is what the estimator takes: an int, a rule or its name, or a sequence with one int per component.
-        A list, tuple, range or array is always a list of candidates, so one int per component is written within it:
-        ``[(2, 3)]``. Such a candidate is tried only with as many components as it has numbers.
+        A candidate is what the estimator accepts: an int, a rule or its name, or a sequence with one int per component.
+        A list, tuple, range or array is always a list of candidates, so a sequence goes inside it: ``[(2, 3)]``. It is
+        fitted only with as many components as it has numbers.
     criterion : {"bic", "icl", "aic"}
-        What is smallest for the best pair; the table has all three.
+        The best pair has the smallest value; the table has all three.
     estimator : Mixture, default=GaussianBiclustering()
-        What is fitted, after cloning.
+        The estimator, which is cloned.
     sample_weight : array-like of shape (N,), optional
         A weight of 2 counts a row twice, in the fits and in the criteria.
     n_jobs : int or None
-        Pairs that are fitted at the same time, in processes. Starting them takes seconds, which small data do not need.
+        Number of processes. Starting them takes seconds, which does not pay on small data.
     callback : callable, optional
-        Is given a `Tried` after each fit.
+        Called with a `SelectionProgress` after each fit.
     on_iteration : callable, optional
-        Is given the `Progress` of each iteration; only without `n_jobs`, since processes cannot tell.
+        Called with the `Progress` of each iteration; only without `n_jobs`.
     verbose : int, default=0
         1 prints a line after each fit.
     **params
-        Parameters of the estimator. All pairs have the same `random_state`, whatever `n_jobs` is; a RandomState or
-        None is turned into a number first, so that every model in the table can be fitted again.
+        Parameters of the estimator. All fits have the same `random_state`; a RandomState or None is turned into an int
+        first, so that every model in the table can be reproduced.
 
     Returns
     -------
@@ -178,8 +176,8 @@ def select(
     Warns
     -----
     SelectionWarning
-        The best pair lies at the edge of the numbers that were tried, so a better one may lie beyond; not at 1, nor at
-        as many groups as columns.
+        The best pair is at the edge of the candidates, so a better one may lie beyond; not at 1 or at as many groups as
+        columns.
 
     Examples
     --------
@@ -199,11 +197,11 @@ def select(
     if not study.pairs:
         raise ValueError(
             f"n_components={list(study.n_components)} and n_column_groups={list(study.n_column_groups)} make no pair: "
-            "give at least one of each, and a candidate with one number per component its number of components"
+            "give at least one of each, and sequences of column groups as many numbers as there are components"
         )
     if on_iteration is not None and n_jobs not in (None, 1):
-        raise ValueError(f"on_iteration hears nothing of the processes of n_jobs={n_jobs}: leave one of them out")
-    rows, notes = run(study, (), n_jobs, _teller(callback, verbose, criterion), on_iteration)
+        raise ValueError(f"on_iteration is not called from the processes of n_jobs={n_jobs}: leave one of them out")
+    rows, notes = run(study, (), n_jobs, _reporter(callback, verbose, criterion), on_iteration)
     table = SelectionTable(tuple(rows), criterion, study)
     _warn(table, notes)
     return table
@@ -215,43 +213,46 @@ def _prototype(estimator: Mixture | None, params: dict[str, Any]) -> Mixture:
     prototype: Mixture = clone(GaussianBiclustering() if estimator is None else estimator).set_params(**params)
     if getattr(prototype, "checkpoint", None) is not None:
         raise ValueError(
-            f"checkpoint={prototype.checkpoint!r} is a file of one fit: select makes several, leave it out"
+            f"checkpoint={prototype.checkpoint!r} belongs to one fit, but select makes several: leave it out"
         )
-    # The same number for all pairs, so that a row depends neither on the other rows nor on the order.
+    # The same seed for all pairs, so that a row depends neither on other rows nor on their order.
     if not isinstance(prototype.random_state, Integral):
         seed = int(check_random_state(prototype.random_state).randint(np.iinfo(np.int32).max))
         prototype.set_params(random_state=seed)
     return prototype
 
 
-def _teller(callback: Callable[[Tried], object] | None, verbose: int, criterion: str) -> Callable[[Tried], object]:
-    def tell(tried: Tried) -> None:
+def _reporter(
+    callback: Callable[[SelectionProgress], object] | None, verbose: int, criterion: str
+) -> Callable[[SelectionProgress], object]:
+    def report(progress: SelectionProgress) -> None:
         if verbose:
-            row = tried.row
+            row = progress.row
             pair = f"n_components={row.n_components}, n_column_groups={_written(row.n_column_groups)}"
             value = f"{criterion} {getattr(row, criterion):.1f}"
-            print(f"{tried.done} of {tried.total}: {pair}: {value}, {row.seconds:.2f} s, {_short(row.outcome)}")
+            print(f"{progress.done} of {progress.total}: {pair}: {value}, {row.seconds:.2f} s, {_short(row.outcome)}")
         if callback is not None:
-            callback(tried)
+            callback(progress)
 
-    return tell
+    return report
 
 
 def _warn(table: SelectionTable, notes: list[Warning]) -> None:
     interrupted = any(isinstance(note, SelectionWarning) for note in notes)
-    doubts = [] if interrupted else [SelectionWarning(text) for text in _doubts(table)]
-    for note in (*notes, *doubts):
+    caveats = [] if interrupted else [SelectionWarning(text) for text in _caveats(table)]
+    for note in (*notes, *caveats):
         warnings.warn(note, stacklevel=3)
 
 
-def _doubts(table: SelectionTable) -> list[str]:
-    """Sentences that say why the best row may not be the best."""
+def _caveats(table: SelectionTable) -> list[str]:
+    """Reasons why the best row may not be the best."""
     best = table._best_or_none()
     if best is None:
         return [f"none of the {len(table.rows)} fits succeeded; the first {table.rows[0].outcome}"]
     found = []
     if best.degenerate:
-        found.append("all fits are degenerate, so their criteria say little: give shrinkage=0.1 or more column groups")
+        # The outcome names the component and the remedy, which depend on the estimator.
+        found.append(f"all fits are degenerate, so their criteria say little; the best is {best.outcome}")
     N, p = len(best.model.row_labels_), best.model.n_features_in_
     for name, limit in (("n_components", N), ("n_column_groups", p)):
         chosen = getattr(best, name)
@@ -267,7 +268,7 @@ def _doubts(table: SelectionTable) -> list[str]:
 
 
 def _cells(row: SelectionRow, best: bool) -> list[str]:
-    """The texts of one line of the table."""
+    """Cells of one line of the printed table."""
     fitted = row.model is not None
     return [
         "*" if best else "",

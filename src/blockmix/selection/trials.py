@@ -1,7 +1,7 @@
-"""Trials: pairs of a number of components and a number of column groups, fitted side by side (paper, section 3.1).
+"""Trials: one fit for each pair of a number of components and a number of column groups (paper, section 3.1).
 
-Rows, an estimator and candidates come in as a `Study`; a row of numbers per pair goes out, with the fitted model or the
-error that stopped it.
+A `Study` holds the rows, the estimator and the candidates; `run` returns a `SelectionRow` for each pair, with the
+fitted model or the error that stopped it.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from blockmix.em.convergence import Outcome
 from blockmix.em.multistart import Progress
 from blockmix.estimators.base import Mixture
 
-# Catching warnings is not safe on threads. Fits run in processes, or, where a joblib backend uses threads, in turn.
-_turn = threading.Lock()
+# Catching warnings is not thread-safe. Fits run in processes, or one at a time where a joblib backend uses threads.
+_warnings_lock = threading.Lock()
 
 
 class SelectionWarning(UserWarning):
-    """The choice is not to be trusted yet: it lies at the edge of what was tried, or little of it succeeded."""
+    """The choice may be wrong: it is at the edge of the candidates, or fits failed, degenerated or were interrupted."""
 
 
 @dataclass(frozen=True, eq=False)
 class SelectionRow:
-    """One pair that was tried.
+    """One pair and its fit.
 
     Attributes
     ----------
     n_components : int
     n_column_groups : int, tuple of ints, str or rule
-        As it was given.
+        The candidate as given.
     groups : tuple of int
-        The number of column groups of each fitted component.
+        Number of column groups of each fitted component.
     n_parameters : int or None
     log_likelihood, bic, icl, aic : float
         NaN for a fit that failed. Smaller criteria are better.
     seconds : float
-        Time of the fit.
+        Duration of the fit.
     outcome : str
-        How the fit ended, with the texts of its ConvergenceWarnings, or "failed" with the error.
+        How the fit ended, with its ConvergenceWarnings, or "failed" with the error.
     model : fitted estimator or None
     """
 
@@ -69,13 +69,13 @@ class SelectionRow:
 
     @property
     def degenerate(self) -> bool:
-        """Whether the likelihood rests on the ridge, in a component with fewer rows than a block has columns."""
+        """Whether the likelihood of the fit rests on a penalty, because a component has too few rows."""
         return self.outcome.partition(":")[0] == Outcome.DEGENERATE.value
 
 
 @dataclass(frozen=True)
-class Tried:
-    """What a callback is told after each fit: how many are done, of how many, and the new row."""
+class SelectionProgress:
+    """Argument of the callback after each fit: the number of fits done, the number of all fits, and the new row."""
 
     done: int
     total: int
@@ -84,7 +84,7 @@ class Tried:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The data, the estimator and the candidates."""
+    """The rows, the estimator and the candidates."""
 
     X: ArrayLike
     sample_weight: ArrayLike | None
@@ -93,7 +93,7 @@ class Study:
     n_column_groups: tuple[Any, ...]
 
     def with_more(self, n_components: int | Iterable[int], n_column_groups: Any) -> Study:
-        """The study with more candidates, each one once."""
+        """The study with more candidates; duplicates are dropped."""
         numbers = [_number(item) for item in _listed(n_components)]
         groups = {_key(item): item for item in (*self.n_column_groups, *map(_candidate, _listed(n_column_groups)))}
         return replace(
@@ -104,7 +104,7 @@ class Study:
 
     @property
     def pairs(self) -> list[tuple[int, Any]]:
-        """All pairs, one number per component only where there are as many components."""
+        """All pairs; a candidate with one number per component goes with that many components only."""
         return [
             (G, K) for G in self.n_components for K in self.n_column_groups if not isinstance(K, tuple) or len(K) == G
         ]
@@ -121,7 +121,7 @@ def _number(given: object) -> int:
 
 
 def _candidate(given: Any) -> Any:
-    """A number as an int, one number per component as a tuple of them, anything else as it is."""
+    """A number as an int, one number per component as a tuple, anything else as given."""
     if isinstance(given, Integral) and not isinstance(given, bool):
         return int(given)
     if isinstance(given, Iterable) and not isinstance(given, str):
@@ -135,27 +135,27 @@ def _key(candidate: Any) -> Any:
 
 def run(
     study: Study,
-    before: Sequence[SelectionRow],
+    known: Sequence[SelectionRow],
     n_jobs: int | None,
-    tell: Callable[[Tried], object],
-    hear: Callable[[Progress], object] | None = None,
+    callback: Callable[[SelectionProgress], object],
+    on_iteration: Callable[[Progress], object] | None = None,
 ) -> tuple[list[SelectionRow], list[Warning]]:
-    """Fit the pairs of a study that are not among the rows before; `hear` is told of every iteration.
+    """Fit the pairs of a study that are not among the known rows.
 
     Returns
     -------
     rows : list of SelectionRow
-        The new ones; fewer than there are pairs after an interrupt (Ctrl-C).
+        New rows, one per pair; fewer after an interrupt (Ctrl-C).
     notes : list of Warning
-        The warnings of the fits, except those about convergence, which are told in the rows.
+        Warnings of the fits, except those about convergence, which are part of the rows.
     """
-    tried = {(row.n_components, _key(row.n_column_groups)) for row in before}
-    missing = [(G, K) for G, K in study.pairs if (G, _key(K)) not in tried]
+    fitted = {(row.n_components, _key(row.n_column_groups)) for row in known}
+    missing = [(G, K) for G, K in study.pairs if (G, _key(K)) not in fitted]
     rows: list[SelectionRow] = []
     notes: list[Warning] = []
-    given = {"sample_weight": study.sample_weight, "callback": hear}
+    given = {"sample_weight": study.sample_weight, "callback": on_iteration}
     arguments = {name: value for name, value in given.items() if value is not None}
-    # Processes, because small fits hold Python's lock: 24 fits of 178 × 13 took 1.8 s on one thread and on two.
+    # Processes, because small fits hold the interpreter lock: 24 fits of 178 × 13 took 1.8 s on one thread and on two.
     pool = Parallel(n_jobs=n_jobs, return_as="generator")
     jobs = (delayed(_fit)(study.prototype, G, K, study.X, arguments) for G, K in missing)
     try:
@@ -163,11 +163,11 @@ def run(
             for done, (row, others) in enumerate(fits, start=1):
                 rows.append(row)
                 notes += others
-                tell(Tried(done, len(missing), row))
+                callback(SelectionProgress(done, len(missing), row))
     except KeyboardInterrupt:
-        if not rows and not before:
+        if not rows and not known:
             raise
-        text = f"interrupted after {len(rows)} of {len(missing)} fits: extend() of the table goes on"
+        text = f"interrupted after {len(rows)} of {len(missing)} fits: extend() of the table continues"
         notes.append(SelectionWarning(text))
     return rows, notes
 
@@ -175,10 +175,10 @@ def run(
 def _fit(
     prototype: Mixture, G: int, K: Any, X: ArrayLike, arguments: dict[str, Any]
 ) -> tuple[SelectionRow, list[Warning]]:
-    """The row of one pair, and the warnings of its fit that are not about convergence."""
+    """Row of one pair, and the warnings of its fit that are not about convergence."""
     model: Any = clone(prototype).set_params(n_components=G, n_column_groups=K)
     begin = time.perf_counter()
-    with _turn, warnings.catch_warnings(record=True) as caught:
+    with _warnings_lock, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         try:
             model.fit(X, **arguments)
@@ -187,17 +187,17 @@ def _fit(
             text = f"failed: {' '.join(str(error).split()) or type(error).__name__}"
             return SelectionRow(G, K, outcome=text, seconds=time.perf_counter() - begin), []
     seconds = time.perf_counter() - begin
-    ended = _ended(model)
-    if ended == Outcome.INTERRUPTED.value:
+    outcome = _outcome(model)
+    if outcome == Outcome.INTERRUPTED.value:
         raise KeyboardInterrupt
     notes = [note.message for note in caught if isinstance(note.message, Warning)]
     texts = dict.fromkeys(str(note) for note in notes if isinstance(note, ConvergenceWarning))
     groups = tuple(int(labels.max()) + 1 for labels in model.column_labels_)
-    outcome = ": ".join([ended, "; ".join(texts)] if texts else [ended])
+    outcome += f": {'; '.join(texts)}" if texts else ""
     row = SelectionRow(G, K, groups, int(model.n_parameters_), **numbers, seconds=seconds, outcome=outcome, model=model)
     return row, [note for note in notes if not isinstance(note, ConvergenceWarning)]
 
 
-def _ended(model: Any) -> str:
-    settled = Outcome.CONVERGED if getattr(model, "converged_", True) else Outcome.ITERATION_LIMIT
-    return str(getattr(model, "outcome_", settled.value))
+def _outcome(model: Any) -> str:
+    default = Outcome.CONVERGED if getattr(model, "converged_", True) else Outcome.ITERATION_LIMIT
+    return str(getattr(model, "outcome_", default.value))

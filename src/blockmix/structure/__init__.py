@@ -1,1 +1,1 @@
-"""What a covariance with groups is: moments, partitions, blocks, their objective. NumPy and SciPy only."""
+"""Covariances with column groups: moments, partitions, blocks and their objective. NumPy and SciPy only."""

@@ -1,7 +1,7 @@
-"""BlockCovariance: a covariance that is block-diagonal over a partition (paper, eq. 2), held by its factors.
+"""BlockCovariance: a covariance that is block-diagonal over a partition (paper, eq. 2), stored as Cholesky factors.
 
-A covariance S and a partition come in; density, log-determinant, sampler, precision and parameter count go out.
-Everything runs through one Cholesky factor per block. Full is one block, diagonal is p blocks of one column.
+It is built from a covariance S and a partition and provides density, log-determinant, samples, precision and parameter
+count, all from one factor per block. A full covariance is one block, a diagonal one is p blocks of one column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from blockmix.structure.types import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class BlockCovariance:
-    """Σ_k D_k S D_k, through the Cholesky factors of its blocks.
+    """Σ_k D_k S D_k, stored as the Cholesky factors of its blocks.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class BlockCovariance:
 
     @cached_property
     def _whiteners(self) -> tuple[FloatArray, ...]:
-        """Inverse factors L⁻¹, shapes (b, c, c): they make a centered block white."""
+        """Inverse factors L⁻¹, shapes (b, c, c), which whiten a centered block."""
         return tuple(inverse_factors(factor) for factor in self.factors)
 
     @property
@@ -91,7 +91,7 @@ class BlockCovariance:
 
     def log_density(self, X: FloatArray, mean: FloatArray) -> FloatArray:
         """Gaussian log-density of each row of X around the mean."""
-        # A Python float, which leaves float32 distances as they are.
+        # A Python float keeps float32 distances in float32.
         constant = float(self.partition.n_columns * np.log(2 * np.pi) + self.logdet)
         return -0.5 * (constant + self.squared_distances(X - mean))
 
@@ -113,7 +113,7 @@ class BlockCovariance:
         return tuple(found[k] for k in range(self.partition.n_groups))
 
     def factor(self) -> FloatArray:
-        """Lower Cholesky factor of the whole covariance, shape (p, p): no entries between blocks."""
+        """Lower Cholesky factor of the whole covariance, shape (p, p), with zeros between blocks."""
         return self._spread(list(self.factors))
 
     def dense(self) -> FloatArray:
@@ -133,24 +133,18 @@ class BlockCovariance:
 
 
 def logdets(S: FloatArray, partitions: Sequence[Partition]) -> FloatArray:
-    """log|Σ_k D_k S D_k| for stacked matrices (G, p, p) with a partition each, shape (G,).
-
-    Small ones are masked, all in one call: it saves the calls for each size of block.
-    """
-    if S.shape[1] <= _SMALL:
-        labels = np.stack([partition.labels for partition in partitions])
-        return whole_logdets(S * (labels[:, :, None] == labels[:, None, :]))
-    return np.array([BlockCovariance.of(own, part).logdet for own, part in zip(S, partitions, strict=True)])
-
-
-def whole_logdets(matrices: FloatArray) -> FloatArray:
-    """log-determinants of stacked matrices, (b, p, p) to (b,), through their Cholesky factors."""
-    diagonals = np.diagonal(cholesky(matrices), axis1=1, axis2=2)
-    return np.asarray(2 * np.log(diagonals).sum(axis=1, dtype=float))
+    """log|Σ_k D_k S D_k| for m partitions of one matrix (p, p), or of one matrix each (m, p, p), shape (m,)."""
+    if S.shape[-1] > _SMALL:
+        each = np.broadcast_to(S, (len(partitions), *S.shape[-2:]))
+        return np.array([BlockCovariance.of(own, part).logdet for own, part in zip(each, partitions, strict=True)])
+    # Small matrices are masked and factored in one call, which saves a call for each size of block.
+    labels = np.array([partition.labels for partition in partitions])
+    factors = cholesky(S * (labels[:, :, None] == labels[:, None, :]))
+    return np.asarray(2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1, dtype=float))
 
 
 def within(S: FloatArray, stack: IntArray, keep: FloatArray) -> FloatArray:
-    """Submatrices of S on each row of column indices, (b, c) to (b, c, c), off-diagonals times keep, shape (b,)."""
+    """Submatrices of S on rows of column indices, (b, c) to (b, c, c), with off-diagonals times keep, shape (b,)."""
     matrices: FloatArray = S[stack[:, :, None], stack[:, None, :]]
     if (keep != 1).any():
         diagonals = np.diagonal(matrices, axis1=1, axis2=2).copy()
@@ -161,16 +155,16 @@ def within(S: FloatArray, stack: IntArray, keep: FloatArray) -> FloatArray:
 
 
 def cholesky(matrices: FloatArray) -> FloatArray:
-    """Lower factors of stacked matrices, each raised on its diagonal until it is positive definite.
+    """Lower Cholesky factors of stacked matrices, with the diagonal raised as far as a factor needs it.
 
-    The ridge of the estimators makes the first attempt succeed except where rounding eats it (float32, hundreds of
-    duplicated columns); there the diagonal is raised tenfold at a time from the precision of the arithmetic.
+    The ridge of the estimators makes the first attempt succeed unless rounding cancels it (float32, hundreds of
+    duplicated columns). Then the diagonal is raised, starting at machine precision and tenfold each time.
     """
     try:
         factors: FloatArray = np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:
         factors = np.stack([_raised_cholesky(matrix) for matrix in matrices])
-    # NaN passes through LAPACK without an error and ends up on the diagonal of the factor.
+    # LAPACK lets NaN through without an error; it ends up on the diagonal of the factor.
     if not np.isfinite(np.diagonal(factors, axis1=1, axis2=2)).all():
         raise ValueError(_refusal(matrices.shape[1]))
     return factors
@@ -193,7 +187,7 @@ def _refusal(c: int) -> str:
 
 
 def inverse_factors(factor: FloatArray) -> FloatArray:
-    """Inverses of stacked lower factors, shape (b, c, c)."""
+    """Inverses of stacked lower triangular factors, shape (b, c, c)."""
     if factor.shape[1] == 1:
         return 1 / factor
     if factor.shape[1] <= _SMALL:
@@ -202,4 +196,4 @@ def inverse_factors(factor: FloatArray) -> FloatArray:
     return np.stack([solve_triangular(L, identity, lower=True, check_finite=False) for L in factor])
 
 
-_SMALL = 32  # below it one batched call that ignores the zeros is faster than a triangular solve per block
+_SMALL = 32  # up to this size one batched dense call is faster than a call per block that exploits the zeros

@@ -1,6 +1,6 @@
-"""Columns: their names, for messages and printed groups.
+"""Columns: their names in messages and printed groups.
 
-A fitted estimator comes in; names go out: those of the data frame, or x0, x1, … as scikit-learn writes them.
+Names come from the data frame an estimator was fitted on, or are x0, x1, … as in scikit-learn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from blockmix.structure.types import FloatArray
 
 
 def column_names(estimator: Any) -> list[str]:
-    """Return the names of the columns that an estimator was given."""
+    """Return the column names of the table that an estimator was fitted on."""
     if hasattr(estimator, "feature_names_in_"):
         return [str(name) for name in estimator.feature_names_in_]
     return [f"x{j}" for j in range(estimator.n_features_in_)]
@@ -34,12 +34,12 @@ def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str], d
 
 
 def grouped_names(partition: Partition, names: list[str]) -> list[list[str]]:
-    """Return the names of the columns of each group."""
+    """Return the column names of each group."""
     return [[names[j] for j in group] for group in partition.groups]
 
 
 def describe(partition: Partition, names: list[str], width: int = 110) -> str:
-    """Text with one line per group of several columns, largest first, and one for the columns that stand alone."""
+    """Text with one line per group of several columns, largest first, and one line for all single columns."""
     groups = sorted(grouped_names(partition, names), key=len, reverse=True)
     alone = [group[0] for group in groups if len(group) == 1]
     K, p = partition.n_groups, partition.n_columns

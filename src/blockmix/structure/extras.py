@@ -1,6 +1,6 @@
-"""Extras: packages that only some parts of blockmix need, and that are not always installed.
+"""Extras: optional packages that only parts of blockmix need.
 
-The name of a module comes in; the module goes out, or one sentence that says how to install it.
+`needed` imports one of them, or raises an error that names the extra to install.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def needed(module: str, extra: str) -> Any:
-    """Import a module, or say which extra of the package brings it.
+    """Import a module, or raise an ImportError that names the extra to install.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Partition: the columns split into K non-empty groups (the matrix D of the paper, eq. 2).
+"""Partition: the columns split into K non-empty groups (the matrix D of the paper, eq. 3).
 
-Labels come in, in any numbering; groups, sizes, the 0/1 matrix D and the order that makes a covariance
-block-diagonal go out. Groups are numbered by first appearance, so two equal partitions have equal labels.
+A partition is built from labels in any numbering. It has groups, sizes, the 0/1 matrix D and the column order that
+makes a covariance block-diagonal. Groups are numbered by first appearance, so equal partitions have equal labels.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Partition:
     Parameters
     ----------
     labels : array-like of shape (p,)
-        One label per column; any hashable integers. They are renumbered 0…K−1 by first appearance.
+        One integer per column, renumbered 0 … K − 1 by first appearance.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Partition:
 
     @classmethod
     def from_groups(cls, groups: Iterable[ArrayLike]) -> Partition:
-        """Build from lists of column indices that together name every column once."""
+        """Build from lists of column indices that together contain every column once."""
         members = [np.asarray(group, dtype=np.intp) for group in groups]
         sizes = [len(group) for group in members]
         named = np.concatenate(members) if members else np.empty(0, dtype=np.intp)
@@ -100,8 +100,7 @@ class Partition:
     def stacks(self) -> tuple[IntArray, ...]:
         """The groups stacked by size: one (b, c) array of column indices per distinct size c.
 
-        Blocks of one size are factored and multiplied in one batched call, so p single columns cost one call,
-        not p of them.
+        Blocks of one size are factored and multiplied in one batched call, so p single columns cost one call.
         """
         return tuple(np.stack([group for group in self.groups if len(group) == size]) for size in np.unique(self.sizes))
 
@@ -113,7 +112,7 @@ class Partition:
     @cached_property
     def n_parameters(self) -> int:
         """Free entries of a covariance with these blocks, Σ c(c+1)/2."""
-        return int((self.sizes * (self.sizes + 1) // 2).sum())
+        return int(self.sizes @ (self.sizes + 1)) // 2
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Partition) and np.array_equal(self.labels, other.labels)

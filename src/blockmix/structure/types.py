@@ -1,4 +1,4 @@
-"""Types of the signatures: real matrices, integer labels, masks, seeds."""
+"""Type aliases: real matrices, integer labels, masks, seeds."""
 
 from typing import Any
 

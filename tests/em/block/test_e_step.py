@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mixtures import chunk_log_joint as log_joint
 from numpy.testing import assert_allclose
 
-from blockmix.em.block.e_step import log_joint
 from blockmix.em.block.parameters import Layout, Parameters
 from blockmix.rows import Chunk
 from blockmix.structure.partition import Partition

@@ -35,7 +35,10 @@ def test_the_trace_is_the_objective_and_never_falls(seed: int, number: object, s
     density = oracles.responsibilities(log_joint(rows, state.parameters))[1]
     free = sum(oracles.n_parameters(k.labels) for k in state.parameters.layout.partitions[: 1 if shared else None])
     expected = density.sum() + oracles.penalty(dense(state.parameters), shrinkage, 1e-4)
-    expected -= 0.5 * np.log(rows.n_rows) * free if priced else 0
+    if priced:
+        distinct = state.parameters.layout.partitions[: 1 if shared else None]
+        chosen_groups = sum(oracles.partition_price(partition.labels) for partition in distinct)
+        expected -= 0.5 * np.log(rows.n_rows) * free + chosen_groups
     assert value == pytest.approx(expected, rel=1e-8)
 
 

@@ -15,7 +15,7 @@ from strategies import Matrix
 
 from blockmix.em.block.m_step import maximize
 from blockmix.em.block.parameters import Layout, Parameters, Prior, assemble
-from blockmix.em.block.sweep import Statistics, full_scatter, sweep
+from blockmix.em.block.sweep import Statistics, full_scatter, sweep, unit_parameters
 from blockmix.rows import ArrayRows
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.partition import Partition
@@ -134,7 +134,7 @@ def test_a_layout_of_other_blocks_keeps_the_m_step_of_each_block() -> None:
     found = []
     for labels in ([0, 0, 1, 1], [0, 0, 1, 2]):
         layout = Layout((Partition(labels),))
-        old = Parameters(np.ones(1), np.zeros((1, 4)), layout, np.zeros(layout.size))
+        old = unit_parameters(np.zeros((1, 4)), layout)
         found.append(dense(maximize(statistics_of(rows, old, np.ones((50, 1))), old, Prior(ridge=0.1)))[0])
     assert_allclose(found[0][:2, :2], found[1][:2, :2], rtol=1e-12)
     assert_allclose(np.diag(found[0]), np.diag(found[1]), rtol=1e-12)

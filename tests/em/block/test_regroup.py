@@ -183,6 +183,7 @@ def test_a_regroup_never_lowers_the_objective_and_a_better_one_is_never_refused(
         worth = {
             partition: n * oracles.objective(total / n, partition.labels)
             - price * oracles.n_parameters(partition.labels)
+            - (oracles.partition_price(partition.labels) if priced else 0)
             for partition in (old, new)
         }
         assert worth[taken] >= max(worth.values()) - 1e-6

@@ -32,6 +32,7 @@ from blockmix.estimators.topics.biclustering import TopicBiclustering, TopicWarn
 from blockmix.estimators.topics.importance import label_of
 from blockmix.estimators.topics.terms import RelativeTfidf, frequent
 from blockmix.grouping import HierarchicalGrouping
+from blockmix.grouping.protocols import Proposal
 from blockmix.metrics import npmi_coherence
 from blockmix.structure.partition import Partition
 
@@ -95,7 +96,7 @@ def test_weights_are_the_formula(counts: np.ndarray) -> None:
 def test_the_terms_are_those_of_the_paper() -> None:
     # Red if terms are ranked by TF-IDF or by their number of documents, or if the rating chooses before frequency does.
     texts, ratings = corpus(1)
-    with pytest.warns(TopicWarning, match="hold none of the 9 terms"):
+    with pytest.warns(TopicWarning, match="contain none of the 9 terms"):
         model = topics(max_terms=15, n_selected_terms=9, n_term_groups=4).fit(texts, ratings)
     vectorizer = CountVectorizer()
     counts = vectorizer.fit_transform(texts).toarray()
@@ -161,7 +162,9 @@ def test_new_documents_have_the_topics_of_old_ones(model: TopicBiclustering) -> 
     assert_allclose(model.predict_proba(TEXTS[:3]), probabilities[:3])
     assert_array_equal(model.predict(["dirty carpet rude manager", "metro station friendly staff"]), [0, 1])
     assert_array_equal(topics().fit_predict(TEXTS, RATINGS), model.labels_)
-    assert model.predict_proba(["unheard words", ""]).shape == (2, 2)
+    assert_array_equal(model.predict(["unheard words", "dirty", ""]), [-1, 0, -1])
+    assert_array_equal(model.predict_proba(["unheard words", ""]), np.zeros((2, 2)))
+    assert_array_equal(model.transform([""]), np.zeros((1, 8)))
 
 
 def assert_same(a: TopicBiclustering, b: TopicBiclustering) -> None:
@@ -241,7 +244,7 @@ def test_sparse_input_stays_sparse() -> None:
     place = rng.integers(2**28, size=2000)
     place[:600] = rng.integers(6, size=600)
     counts = sparse.coo_array((np.ones(2000), (rng.integers(500, size=2000), place % 2**18)), shape=(500, 2**18))
-    with pytest.warns(TopicWarning, match="hold none"):
+    with pytest.warns(TopicWarning, match="contain none"):
         found = topics(n_term_groups=2, n_selected_terms=6).fit(counts, term_names=range(2**18))
     assert set(found.terms_) == set("012345")
 
@@ -280,6 +283,19 @@ def test_every_step_can_be_replaced(settings: dict[str, Any]) -> None:
     assert_array_equal(found.predict(TEXTS), found.labels_)
     if "stop_words" in settings:
         assert ("hotel" in found._lexicon.vectorizer.vocabulary_) == (settings["stop_words"] is None)
+
+
+class Neighbors:
+    """A user's own grouping: neighboring columns, as evenly as possible, and no tree."""
+
+    def group(self, S: np.ndarray, n_groups: int, n_rows: float) -> Proposal:
+        return Proposal(Partition(np.arange(len(S)) * n_groups // len(S)))
+
+
+def test_a_users_own_grouping_is_enough() -> None:
+    found = topics(grouping=Neighbors(), n_term_groups=3).fit(TEXTS, RATINGS)
+    names = [sorted(term for term, _ in terms) for terms in found.term_groups_]
+    assert sorted(names) == sorted(sorted(part) for part in np.array_split(found.terms_, 3))
 
 
 def test_a_mixture_keeps_its_own_settings() -> None:
@@ -321,14 +337,14 @@ def test_one_topic_has_importance_100() -> None:
     [
         ("one text", None, {}, "documents is one str: give a list"),
         (b"one text", None, {}, "documents is one bytes: give a list"),
-        (7, None, {}, "documents is a int"),
+        (7, None, {}, "documents is of type int"),
         (["a text", None], None, {}, "document 1 is None, which is not text"),
         (["a text", float("nan")], None, {}, "document 1 is nan"),
-        (["a text", "caf\xe9".encode("latin-1")], None, {}, "document 1 is bytes that are not UTF-8"),
-        (["", "  ", "the of"], None, {}, "no words but stop words"),
-        (["same words"] * 4, None, {}, "no term tells documents apart"),
-        (TEXTS[:1], None, {}, "n_topics=2 needs more than the 1 documents"),
-        ([], None, {}, "no words but stop words"),
+        (["a text", "caf\xe9".encode("latin-1")], None, {}, "document 1 is not valid UTF-8"),
+        (["", "  ", "the of"], None, {}, "documents contain only stop words"),
+        (["same words"] * 4, None, {}, "no term distinguishes the documents"),
+        (TEXTS[:1], None, {}, "n_topics=2 needs at least 2 documents, but documents has 1"),
+        ([], None, {}, "documents is empty"),
         (TEXTS, RATINGS[:-1], {}, r"ratings has shape \(119,\) for 120 documents"),
         (TEXTS, [np.nan, *RATINGS[1:]], {}, "ratings has 1 values that are not finite, the first at document 0"),
         (TEXTS, ["good"] * 120, {}, "ratings must be numbers"),
@@ -338,13 +354,13 @@ def test_one_topic_has_importance_100() -> None:
         (TEXTS, RATINGS, {"stop_words": "french"}, "stop_words='french' must be"),
         (TEXTS, RATINGS, {"weighting": "tf"}, "weighting='tf' must be"),
         (TEXTS, RATINGS, {"selector": VarianceThreshold(9)}, "No feature in X meets the variance threshold"),
-        (np.array([["a text"], ["another"]]), None, {}, r"a table of shape \(2, 1\) that does not hold numbers"),
-        (pd.DataFrame({"text": ["a", "b"]}), None, {}, r"a table of shape \(2, 1\) that does not hold numbers"),
+        (np.array([["a text"], ["another"]]), None, {}, r"a table of shape \(2, 1\) that is not numeric"),
+        (pd.DataFrame({"text": ["a", "b"]}), None, {}, r"a table of shape \(2, 1\) that is not numeric"),
         (np.array([[1.0, np.nan], [0, 1]]), None, {}, "an entry that is not finite"),
         (np.array([[1.0, -2.0], [0, 1]]), None, {}, "a negative entry, -2"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(
+def test_bad_input_is_refused_with_a_clear_message(
     documents: Any, ratings: Any, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -366,17 +382,46 @@ def test_names_and_kinds_of_input_are_checked(model: TopicBiclustering) -> None:
         ready.predict(counts[:, :3])
 
 
-def test_documents_without_terms_are_kept_and_reported() -> None:
-    texts = [*TEXTS, "", "   ", "the", "12 345"]
-    with pytest.warns(TopicWarning, match=r"4 of 124 documents hold none of the 24 terms \(without_terms_: 120, 121"):
-        found = topics(n_selected_terms=24).fit(texts, [*RATINGS, 3, 3, 3, 3])
-    assert_array_equal(found.without_terms_, [120, 121, 122, 123])
-    assert len(found.labels_) == 124 and len(set(found.labels_[120:])) == 1
-    assert sum(topic.size for topic in found.topics_) == 124
+def test_documents_without_terms_have_no_topic() -> None:
+    # Red if rows of zeros take part in the fit: they would pull a topic to the origin and belong to it for certain.
+    empty, places = ["", "   ", "the", "12 345"], [0, 7, 60, 123]
+    texts, ratings = list(TEXTS), list(RATINGS)
+    for place, text in zip(places, empty, strict=True):
+        texts.insert(place, text)
+        ratings.insert(place, 3.0)
+    with pytest.warns(TopicWarning, match=r"4 of 124 documents contain none of the 24 terms \(.*: 0, 7.*no topic"):
+        found = topics(n_selected_terms=24).fit(texts, ratings)
+    others = np.setdiff1d(np.arange(124), places)
+    assert_array_equal(found.without_terms_, places)
+    assert_array_equal(found.labels_[places], -1)
+    assert_array_equal(found.labels_[others], np.array(RATINGS) >= 4)
+    assert_array_equal(found.predict(texts), found.labels_)
+    probabilities = found.predict_proba(texts)
+    assert not probabilities[places].any()
+    assert_allclose(probabilities[others].sum(axis=1), 1)
+    assert sum(topic.size for topic in found.topics_) == 120
+    assert all((found.labels_[list(topic.documents)] == g).all() for g, topic in enumerate(found.topics_))
+    assert_allclose(np.average(found.importance_, axis=0, weights=[topic.size for topic in found.topics_]), 100)
+    assert found.summary().endswith("\n4 documents without any of the terms: no topic")
+    labels = topics(n_selected_terms=24, init=np.array(ratings) >= 4)
+    with pytest.warns(TopicWarning, match="no topic"):
+        assert_array_equal(labels.fit_predict(texts, ratings), found.labels_)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["alpha", "the", "of", "and"], "only 1 of 4 documents contain a selected term, and at least 2 are needed"),
+        (["alpha", "alpha", "of", "and"], "term 'alpha' has the same weight in every document that contains"),
+    ],
+)
+def test_too_little_is_known_about_the_documents(texts: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        topics(n_term_groups=1).fit(texts)
 
 
 def test_one_distinct_rating_selects_by_frequency() -> None:
-    with pytest.warns(TopicWarning, match="all ratings are 3: the terms are selected by their average frequency"):
+    with pytest.warns(TopicWarning, match="all ratings are 3: terms were selected by their average frequency"):
         found = topics(n_selected_terms=20).fit(TEXTS, [3] * len(TEXTS))
     assert_array_equal(found.terms_, topics(n_selected_terms=20).fit(TEXTS).terms_)
     assert [topic.mean_rating for topic in found.topics_] == [3, 3]
@@ -484,8 +529,8 @@ def test_coherence_of_impossible_groups() -> None:
     assert npmi_coherence(np.array([[0, 1], [1, 2]]), np.eye(3)) == -1
 
 
-def test_iterations_of_the_mixture_are_told() -> None:
+def test_the_callback_gets_every_iteration() -> None:
     texts = ["dirty carpet rude", "metro station near", "dirty smell rude", "friendly metro staff"] * 5
-    heard: list[Any] = []
-    model = TopicBiclustering(2, 3, random_state=0).fit(texts, callback=heard.append)
-    assert [progress.iteration for progress in heard] == list(range(model.mixture_.n_iter_))
+    seen: list[Any] = []
+    model = TopicBiclustering(2, 3, random_state=0).fit(texts, callback=seen.append)
+    assert [progress.iteration for progress in seen] == list(range(model.mixture_.n_iter_))

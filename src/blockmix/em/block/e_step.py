@@ -5,30 +5,67 @@ Rows and parameters come in; joint log-densities go out, from which responsibili
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from blockmix.em.block.parameters import Parameters
 from blockmix.rows import Chunk
-from blockmix.structure.types import FloatArray
+from blockmix.structure.types import FloatArray, IntArray
 
 
-def log_joint(chunk: Chunk, parameters: Parameters) -> FloatArray:
-    """Log π_g f_g(x) of standardized rows, shape (m, G), in double precision.
+class Density(NamedTuple):
+    """Parameters as the compiled loops take them, in the precision of the rows.
 
-    The whiteners are rounded to the precision of the rows, and the log-determinants are those of the rounded ones: the
-    density is exactly that of the rounded parameters, so the objective does not fall by rounding alone.
+    Attributes
+    ----------
+    level : array of shape (G,)
+        log π_g − ½ log|2π Σ_g|, in double precision.
+    means : array of shape (G, p)
+    order, blocks, first : arrays
+        See `Layout`.
+    whiteners : flat array
+        Inverse Cholesky factors of the blocks.
+    precisions : array of shape (G, p)
+        Diagonals of the inverse covariances, in double precision.
     """
+
+    level: FloatArray
+    means: FloatArray
+    order: IntArray
+    blocks: IntArray
+    first: IntArray
+    whiteners: FloatArray
+    precisions: FloatArray
+
+    @classmethod
+    def of(cls, parameters: Parameters, dtype: np.dtype[Any]) -> Density:
+        """Round the parameters to the precision of the rows.
+
+        The log-determinants are those of the rounded whiteners, so the density is exactly that of the rounded
+        parameters, and the objective does not fall by rounding alone.
+        """
+        layout, p = parameters.layout, parameters.means.shape[1]
+        whiteners = parameters.whiteners.astype(dtype, copy=False)
+        half_logdets = layout.per_component(np.log(whiteners[layout.diagonal].astype(float)))
+        with np.errstate(divide="ignore"):
+            level = np.log(parameters.weights) + half_logdets - 0.5 * p * np.log(2 * np.pi)
+        means = parameters.means.astype(dtype, copy=False)
+        return cls(level, means, layout.order, layout.blocks, layout.first, whiteners, parameters.precisions)
+
+
+def log_joint(chunk: Chunk, density: Density) -> FloatArray:
+    """Log π_g f_g(x) of the standardized rows of a chunk, shape (m, G), in double precision."""
     from blockmix.em.block.kernels import log_joint
 
-    layout = parameters.layout
-    whiteners = parameters.whiteners.astype(chunk.X.dtype, copy=False)
-    half_logdets = layout.per_component(np.log(whiteners[layout.diagonal].astype(float)))
-    with np.errstate(divide="ignore"):
-        level = np.log(parameters.weights) + half_logdets - 0.5 * chunk.X.shape[1] * np.log(2 * np.pi)
-    joint = np.empty((len(chunk.X), len(level)))
-    means = parameters.means.astype(chunk.X.dtype, copy=False)
-    inverse = 1 / chunk.scale
-    log_joint(
-        chunk.X, chunk.location, inverse, level, means, layout.order, layout.blocks, layout.first, whiteners, joint
-    )
+    joint = np.empty((len(chunk.X), len(density.level)))
+    log_joint(chunk.X, chunk.units, chunk.rounding, density, joint)
     return joint
+
+
+def posterior(chunk: Chunk, density: Density) -> tuple[FloatArray, float]:
+    """Responsibilities (m, G) of the rows of a chunk, and its log-likelihood."""
+    from blockmix.em.block.kernels import responsibilities
+
+    z = log_joint(chunk, density)
+    return z, responsibilities(z, chunk.weights)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blockmix.em.block.e_step import log_joint
+from blockmix.em.block.e_step import Density, log_joint
 from blockmix.em.block.m_step import maximize
 from blockmix.em.block.parameters import Layout, Parameters
 from blockmix.em.block.regroup import Proposer
 from blockmix.em.block.sweep import Statistics, sweep
+from blockmix.em.block.sweep_shared import applies, sweep_shared
 from blockmix.em.family import Regroup
 from blockmix.rows import Chunk, Rows
 from blockmix.structure.types import FloatArray, IntArray
@@ -33,13 +34,13 @@ class BlockFamily:
         return Regroup(self.proposer.first(rows, z), changed=True)
 
     def sweep(self, rows: Rows, parameters: Parameters) -> Statistics:
-        """E-step."""
-        return sweep(rows, parameters)
+        """E-step, using the shortcut for a shared covariance when it applies."""
+        return sweep_shared(rows, parameters) if applies(rows, parameters) else sweep(rows, parameters)
 
     def objective(self, statistics: Statistics, parameters: Parameters) -> float:
         """Log-likelihood + penalty of the prior − price of the covariance parameters."""
-        paid = self.proposer.price * parameters.layout.n_parameters
-        return statistics.log_likelihood + self.proposer.prior.value(parameters) - paid
+        proposer = self.proposer
+        return statistics.log_likelihood + proposer.prior.value(parameters) - proposer.paid(parameters.layout)
 
     def maximize(self, statistics: Statistics, parameters: Parameters) -> Parameters:
         """M-step in the present column groups."""
@@ -53,14 +54,14 @@ class BlockFamily:
         return Regroup(self.maximize(statistics, parameters) if found is None else found, found is not None)
 
     def thin(self, parameters: Parameters, spare: int = 0) -> IntArray:
-        """Components with at most `spare` rows more than their largest block has columns.
+        """Components with at most `spare` rows more than their blocks need.
 
         None if they share a covariance or the prior brings pseudo-rows.
         """
         if self.proposer.shared or self.proposer.prior.shrinkage:
             return np.empty(0, dtype=np.intp)
-        largest = np.array([partition.sizes.max() for partition in parameters.layout.partitions])
-        return np.flatnonzero(parameters.weights * self.total_weight <= largest + spare)
+        needed = np.array([parameters.layout.rows_needed(g) for g in range(len(parameters.weights))])
+        return np.flatnonzero(parameters.weights * self.total_weight <= needed + spare)
 
     def loose(self, tol: float) -> float:
         """Tolerance per row at which the groups are first revised."""
@@ -68,7 +69,7 @@ class BlockFamily:
 
     def log_joint(self, chunk: Chunk, parameters: Parameters) -> FloatArray:
         """Log π_g f_g of the rows of a chunk in standardized columns, shape (m, G)."""
-        return log_joint(chunk, parameters)
+        return log_joint(chunk, Density.of(parameters, chunk.X.dtype))
 
     def admits(self, layout: Layout) -> bool:
         """Whether a layout has the numbers of groups, and the sharing, that the settings ask for."""

@@ -43,19 +43,14 @@ def _load(X: Any, rows: Any, location: Any, inverse: Any, tile: Any) -> None:
 
 
 @_compiled
-def log_joint(
-    X: Any,
-    location: Any,
-    inverse: Any,
-    level: Any,
-    means: Any,
-    order: Any,
-    blocks: Any,
-    first: Any,
-    whiteners: Any,
-    joint: Any,
-) -> None:
-    """Write level_g − ½ Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² to joint (m, G); whiteners hold the L⁻¹."""
+def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any) -> None:
+    """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
+
+    Δ_j is the variance that the rounding of the value in column j leaves.
+    """
+    location, inverse = units
+    rounded, variances, codes = rounding
+    level, means, order, blocks, first, whiteners, precisions = density
     m, p = X.shape
     G = len(level)
     rows = np.arange(m)
@@ -68,6 +63,10 @@ def log_joint(
         _load(X, rows[start : start + n], location, inverse, tile)
         for g in range(G):
             distance[:n] = 0
+            for d in range(len(rounded)):
+                precision = precisions[g, rounded[d]]
+                for r in range(n):
+                    distance[r] += precision * variances[d, codes[start + r, d]]
             for lo, hi, at in blocks[first[g] : first[g + 1]]:
                 for i in range(hi - lo):
                     j = order[g, lo + i]
@@ -110,21 +109,15 @@ def responsibilities(joint: Any, weights: Any) -> Any:
 
 
 @_compiled
-def moments(
-    X: Any,
-    weights: Any,
-    z: Any,
-    location: Any,
-    inverse: Any,
-    means: Any,
-    order: Any,
-    blocks: Any,
-    first: Any,
-    weight: Any,
-    excess: Any,
-    scatter: Any,
-) -> None:
-    """Add Σz to weight (G,), Σz(x − μ) to excess (G, p) and Σz(x − μ)(x − μ)ᵀ, lower triangles, to the flat scatter."""
+def moments(X: Any, weights: Any, z: Any, units: Any, rounding: Any, density: Any, sums: Any) -> None:
+    """Add Σz, Σz(x − μ), ΣzΔ and Σz(x − μ)(x − μ)ᵀ to the sums.
+
+    Their shapes are (G,), (G, p) and (G, p); the last is flat and has the lower triangles of the blocks.
+    """
+    location, inverse = units
+    rounded, variances, codes = rounding
+    _, means, order, blocks, first, _, _ = density
+    weight, excess, blur, scatter = sums
     m, p = X.shape
     near = np.empty(m, np.int64)
     tile = np.empty((p, TILE), X.dtype)
@@ -137,6 +130,8 @@ def moments(
                 weight[g] += share
                 near[count] = r
                 count += 1
+                for d in range(len(rounded)):
+                    blur[g, rounded[d]] += share * variances[d, codes[r, d]]
         for start in range(0, count, TILE):
             n = min(TILE, count - start)
             rows = near[start : start + n]
@@ -159,6 +154,16 @@ def moments(
                         for r in range(n):
                             total += one[r] * other[r]
                         scatter[at + i * (hi - lo) + j] += total
+
+
+@_compiled
+def center(X: Any, rows: Any, share: Any, units: Any, mean: Any, centered: Any) -> None:
+    """Write √share (x − μ) of some rows, standardized, to centered (k, p)."""
+    location, inverse = units
+    for i in range(len(rows)):
+        root = np.sqrt(share[rows[i]])
+        for j in range(len(mean)):
+            centered[i, j] = ((X[rows[i], j] - location[j]) * inverse[j] - mean[j]) * root
 
 
 @_compiled

@@ -6,19 +6,21 @@ Partitions come in as a `Layout`, which says where each block lies; log-determin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri
 
-from blockmix.structure.blocks import BlockCovariance, cholesky
+from blockmix.structure.block_models import FULL, BlockModel
+from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.objective import partition_price, partition_prices
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
 
 # Largest block that the compiled loops factor; LAPACK is faster from here on and calling it costs 10 µs a block.
-_SMALL = 48
+SMALL = 48
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +33,13 @@ class Layout:
         The column groups of each component.
     shared : bool
         One covariance for all components, which then have one partition: their blocks lie in the same place.
+    shapes : tuple of tuples of BlockModel
+        For each distinct covariance the shape of each block; empty if all are full.
     """
 
     partitions: tuple[Partition, ...]
     shared: bool = False
+    shapes: tuple[tuple[BlockModel, ...], ...] = ()
 
     @property
     def distinct(self) -> tuple[Partition, ...]:
@@ -76,12 +81,25 @@ class Layout:
         return np.repeat(np.arange(len(lengths)), lengths)
 
     @cached_property
+    def entry(self) -> IntArray:
+        """Covariance · p + column of each entry of the flat array, shape (size,)."""
+        columns = [
+            np.concatenate([np.tile(group, len(group)) for group in partition.groups]) for partition in self.distinct
+        ]
+        return np.asarray(self.owner * self.partitions[0].n_columns + np.concatenate(columns))
+
+    @cached_property
     def diagonal(self) -> IntArray:
         """Where the diagonals lie in the flat array, distinct covariances in turn, shape (p · distinct,)."""
         lo, hi, at = self.blocks[: self.first[len(self.distinct)]].T
         sizes = hi - lo
         inside = np.concatenate([np.arange(c) * (c + 1) for c in sizes.tolist()])
         return np.asarray(np.repeat(at, sizes) + inside)
+
+    def in_order(self, values: FloatArray) -> FloatArray:
+        """Values of the columns (distinct, p) in the order of `diagonal`."""
+        order = self.order[: len(self.distinct)]
+        return np.take_along_axis(values, order, axis=1).ravel()
 
     def pooled(self, values: FloatArray) -> FloatArray:
         """Sum values (G, …) over the components that share a covariance, shape (distinct, …)."""
@@ -93,19 +111,53 @@ class Layout:
         return np.repeat(totals, self.n_sharing)
 
     @cached_property
+    def large(self) -> list[list[int]]:
+        """Distinct blocks that LAPACK factors."""
+        distinct = self.blocks[: self.first[len(self.distinct)]]
+        found: list[list[int]] = distinct[distinct[:, 1] - distinct[:, 0] > SMALL].tolist()
+        return found
+
+    @cached_property
+    def shaped(self) -> list[tuple[int, BlockModel]]:
+        """Distinct blocks that are not full, and their shapes."""
+        every = (model for shapes in self.shapes for model in shapes)
+        return [(b, model) for b, model in enumerate(every) if model.name != FULL.name]
+
+    @cached_property
     def n_parameters(self) -> int:
-        """Free entries of the distinct covariances."""
-        return sum(partition.n_parameters for partition in self.distinct)
+        """Free parameters of the distinct covariances."""
+        full = sum(partition.n_parameters for partition in self.distinct)
+        sizes = {b: int(self.blocks[b, 1] - self.blocks[b, 0]) for b, _ in self.shaped}
+        return full + sum(model.n_parameters(sizes[b]) - sizes[b] * (sizes[b] + 1) // 2 for b, model in self.shaped)
+
+    @property
+    def partition_price(self) -> float:
+        """Price of choosing these groups, and structures within them; see `structure.objective.partition_price`."""
+        p, sizes = self.partitions[0].n_columns, self.blocks[:, 1] - self.blocks[:, 0]
+        structures = sum(model.choice_price(int(sizes[b])) for b, model in self.shaped)
+        # One group of a few factors is a choice; one full group is not.
+        structures += float(partition_prices(p)[p]) * sum(sizes[b] == p for b, _ in self.shaped)
+        return float(structures + sum(partition_price(partition) for partition in self.distinct))
+
+    def rows_needed(self, g: int) -> int:
+        """Rows from which no block of component g is singular."""
+        sizes = self.partitions[g].sizes.tolist()
+        models = self.shapes[0 if self.shared else g] if self.shapes else (FULL,) * len(sizes)
+        return max(model.rows_needed(c) for model, c in zip(models, sizes, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Weights (G,), means (G, p) and the Cholesky factors of all blocks, flat; in double precision."""
+    """Weights (G,), means (G, p) and the Cholesky factors of all blocks, flat; in double precision.
+
+    `states` holds, for each distinct block, what the next fit of its shape starts from.
+    """
 
     weights: FloatArray
     means: FloatArray
     layout: Layout
     factors: FloatArray
+    states: Mapping[int, FloatArray] = field(default_factory=dict)
 
     @cached_property
     def whiteners(self) -> FloatArray:
@@ -113,8 +165,8 @@ class Parameters:
         from blockmix.em.block.kernels import invert
 
         layout, whiteners = self.layout, np.zeros_like(self.factors)
-        invert(layout.blocks, self.factors, whiteners, _SMALL)
-        for lo, hi, at in _large(layout):
+        invert(layout.blocks, self.factors, whiteners, SMALL)
+        for lo, hi, at in layout.large:
             c = hi - lo
             L = self.factors[at : at + c * c].reshape(c, c)
             whiteners[at : at + c * c] = dtrtri(L, lower=1)[0].ravel()
@@ -126,10 +178,12 @@ class Parameters:
         return self.layout.per_component(2 * np.log(self.factors[self.layout.diagonal]))
 
     @cached_property
-    def precision_traces(self) -> FloatArray:
-        """Tr Σ_g⁻¹, shape (G,)."""
-        totals = np.bincount(self.layout.owner, self.whiteners**2)
-        return np.repeat(totals, self.layout.n_sharing)
+    def precisions(self) -> FloatArray:
+        """Diagonals of Σ_g⁻¹, shape (G, p)."""
+        layout = self.layout
+        shape = len(layout.distinct), self.means.shape[1]
+        diagonals = np.bincount(layout.entry, self.whiteners**2, minlength=shape[0] * shape[1]).reshape(shape)
+        return np.repeat(diagonals, layout.n_sharing, axis=0)
 
     @cached_property
     def covariances(self) -> tuple[BlockCovariance, ...]:
@@ -156,7 +210,17 @@ class Parameters:
             np.repeat(scale[partition.order], np.repeat(partition.sizes, partition.sizes))
             for partition in layout.distinct
         ]
-        return replace(self, means=self.means * scale + location, factors=self.factors * np.concatenate(flat))
+        states = {
+            b: model.scaled(self.states[b], scale[self._columns(b)]) for b, model in layout.shaped if b in self.states
+        }
+        factors = self.factors * np.concatenate(flat)
+        return replace(self, means=self.means * scale + location, factors=factors, states=states)
+
+    def _columns(self, b: int) -> IntArray:
+        """Columns of a distinct block."""
+        g = int(np.searchsorted(self.layout.first, b, side="right")) - 1
+        lo, hi, _ = self.layout.blocks[b]
+        return self.layout.order[g, lo:hi]
 
 
 def assemble(weights: FloatArray, means: FloatArray, covariances: Sequence[BlockCovariance]) -> Parameters:
@@ -176,34 +240,6 @@ def _by_group(covariance: BlockCovariance) -> list[FloatArray]:
     return [found[k] for k in range(partition.n_groups)]
 
 
-def factored(layout: Layout, covariance: FloatArray) -> FloatArray:
-    """Cholesky factors, flat, of flat covariances of which the lower triangles count.
-
-    A block that rounding has made indefinite is raised on its diagonal (see `structure.blocks.cholesky`).
-    """
-    from blockmix.em.block.kernels import factorize
-
-    factors = np.zeros_like(covariance)
-    distinct = layout.blocks[: layout.first[len(layout.distinct)]]
-    by_hand = [tuple(block) for block in _large(layout)]
-    start = 0
-    while (failed := factorize(distinct[start:], covariance, factors, _SMALL)) >= 0:
-        by_hand.append(tuple(distinct[start + failed].tolist()))
-        start += failed + 1
-    for lo, hi, at in by_hand:
-        c = hi - lo
-        lower = np.tril(covariance[at : at + c * c].reshape(c, c))
-        S = lower + np.tril(lower, -1).T
-        factors[at : at + c * c] = cholesky(S[None])[0].ravel()
-    return factors
-
-
-def _large(layout: Layout) -> list[list[int]]:
-    distinct = layout.blocks[: layout.first[len(layout.distinct)]]
-    found: list[list[int]] = distinct[distinct[:, 1] - distinct[:, 0] > _SMALL].tolist()
-    return found
-
-
 @dataclass(frozen=True)
 class Prior:
     """A penalty −½ Σ_g [κ log|Σ_g| + (κ + ρ) tr Σ_g⁻¹] in standardized columns, fixed, so that EM stays monotone.
@@ -220,4 +256,4 @@ class Prior:
         pull = self.shrinkage + self.ridge
         if pull == 0:
             return 0.0
-        return -0.5 * float(self.shrinkage * parameters.logdets.sum() + pull * parameters.precision_traces.sum())
+        return -0.5 * float(self.shrinkage * parameters.logdets.sum() + pull * parameters.precisions.sum())

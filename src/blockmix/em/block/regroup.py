@@ -6,22 +6,41 @@ many components as fit in memory are taken in one pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from blockmix.em.block.m_step import SINGULAR, from_scatter
+from blockmix.em.block.m_step import NO_VARIANCE, SINGULAR, from_scatter, solve
 from blockmix.em.block.parameters import Layout, Parameters, Prior
 from blockmix.em.block.sweep import Statistics, component_means, full_scatter, unit_parameters
 from blockmix.grouping.protocols import Grouping
-from blockmix.grouping.rules import find_groups
+from blockmix.grouping.registry import find_groups
 from blockmix.rows import Rows
-from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.block_models import FULL, BlockModel, offered
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
 _TOGETHER = 2**26  # numbers in the full scatters that are held at once: 512 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Column groups of one covariance, the shapes of their blocks, and what the fits of these start from."""
+
+    partition: Partition
+    shapes: tuple[BlockModel, ...] = ()
+    states: Mapping[int, FloatArray] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of this covariance alone."""
+        return Layout((self.partition,), shapes=(self.shapes,) if self.shapes else ())
+
+    def is_same(self, other: Groups) -> bool:
+        """Whether groups and shapes are equal."""
+        names = [[model.name for model in groups.shapes] for groups in (self, other)]
+        return self.partition == other.partition and names[0] == names[1]
 
 
 @dataclass(frozen=True)
@@ -33,18 +52,25 @@ class Proposer:
     n_groups : tuple
         A number or a rule per component; one entry if they share a covariance.
     grouping : Grouping
+    shape : BlockModel
+        Shape of the blocks, where it is cheaper than a full one, for a given number of groups; a rule brings its own.
     shared : bool
         One covariance for all components.
     prior : Prior
     price : float
-        Log-likelihood that one covariance parameter must earn.
+        Log-likelihood that one covariance parameter must earn; 0 where the number of groups is given.
     """
 
     n_groups: tuple[object, ...]
     grouping: Grouping
+    shape: BlockModel
     shared: bool
     prior: Prior
     price: float
+
+    def paid(self, layout: Layout) -> float:
+        """Price of the parameters and of the choice of the groups; none where the number of groups is given."""
+        return self.price * layout.n_parameters + layout.partition_price if self.price else 0.0
 
     def first(self, rows: Rows, z: FloatArray) -> Parameters:
         """Parameters from responsibilities z, shape (N, G), in the groups proposed for them."""
@@ -59,65 +85,92 @@ class Proposer:
         return self._regrouped(rows, parameters, None, judge=True)
 
     def _regrouped(self, rows: Rows, old: Parameters, z: FloatArray | None, judge: bool) -> Parameters | None:
-        partitions: list[Partition] = []
+        before = _groups_of(old) if judge else [None] * len(old.layout.distinct)
+        chosen: list[Groups] = []
         flat: list[FloatArray] = []
         statistics = None
         for g, statistics, scatter in self._scatters(rows, old, z):
-            before = old.layout.distinct[g] if judge else None
-            partition = self._partition(g, scatter, float(old.layout.pooled(statistics.weight)[g]), statistics, before)
-            partitions.append(partition)
-            flat.append(_gathered(scatter, partition))
-        if judge and all(a is b for a, b in zip(partitions, old.layout.distinct, strict=True)):
+            S, n = self._covariance(g, scatter, statistics)
+            groups = self._proposed(g, S, n)
+            present = before[g]
+            chosen.append(groups if present is None else self._better(S, n, groups, present))
+            flat.append(_gathered(scatter, chosen[-1].layout))
+        if all(a is b for a, b in zip(chosen, before, strict=True)):
             return None
         assert statistics is not None
-        layout = Layout(tuple(partitions) * old.layout.n_sharing, self.shared)
-        return from_scatter(statistics, statistics.means(old.means), layout, np.concatenate(flat), self.prior)
+        shapes = tuple(groups.shapes or (FULL,) * groups.partition.n_groups for groups in chosen)
+        plain = all(not groups.shapes for groups in chosen)
+        partitions = tuple(groups.partition for groups in chosen) * old.layout.n_sharing
+        layout = Layout(partitions, self.shared, () if plain else shapes)
+        first = np.cumsum([0] + [groups.partition.n_groups for groups in chosen]).tolist()
+        states = {
+            b + at: state for at, groups in zip(first, chosen, strict=False) for b, state in groups.states.items()
+        }
+        means = statistics.means(old.means)
+        return from_scatter(statistics, means, layout, np.concatenate(flat), self.prior, states)
 
     def _scatters(
         self, rows: Rows, old: Parameters, z: FloatArray | None
     ) -> Iterator[tuple[int, Statistics, FloatArray]]:
-        """Number, statistics and full scatter (p, p) about the new means of each distinct covariance."""
+        """Number, statistics and full scatter (p, p), about the new means, of each distinct covariance."""
         G, p = old.means.shape
         step = G if self.shared else max(1, _TOGETHER // (p * p))
         for start in range(0, G, step):
-            components = slice(start, min(start + step, G))
+            components = range(start, min(start + step, G))
             statistics = full_scatter(rows, old, components, z)
             shift = statistics.means(old.means) - old.means
             for at, scatter in enumerate(statistics.scatter):
-                sharing = range(G) if self.shared else [start + at]
+                sharing = list(range(G)) if self.shared else [start + at]
                 for g in sharing:
                     scatter -= statistics.weight[g] * np.outer(shift[g], shift[g])
+                scatter.flat[:: p + 1] += statistics.blur[sharing].sum(axis=0)
                 yield start + at, statistics, scatter
 
-    def _partition(
-        self, g: int, scatter: FloatArray, weight: float, statistics: Statistics, old: Partition | None
-    ) -> Partition:
-        """The proposed partition of a covariance; the old one itself unless the proposal raises the objective."""
+    def _covariance(self, g: int, scatter: FloatArray, statistics: Statistics) -> tuple[FloatArray, float]:
+        """Covariance with the prior in it, and the rows and pseudo-rows that it rests on."""
         p, prior = len(scatter), self.prior
         sharing = len(statistics.weight) if self.shared else 1
+        weight = float(statistics.weight.sum() if self.shared else statistics.weight[g])
         n = weight + sharing * prior.shrinkage
         if weight < statistics.least:
-            S: FloatArray = np.eye(p)  # an empty component has the overall variances and nothing to group
-        else:
-            S = scatter / n
-            S.flat[:: p + 1] += sharing * (prior.shrinkage + prior.ridge) / n
-        if not (S.diagonal() > 0).all():
+            return np.eye(p), max(n, 2.0)  # an empty component has the overall variances and nothing to group
+        S = scatter / n
+        S.flat[:: p + 1] += sharing * (prior.shrinkage + prior.ridge) / n
+        if not (S.diagonal() > NO_VARIANCE).all():
             raise ValueError(SINGULAR.format(g))
-        new = find_groups(S, max(weight, 2), self.n_groups[g], self.grouping).partition
-        if old is None:
-            return new
-        if new == old:
+        return S, n
+
+    def _proposed(self, g: int, S: FloatArray, n: float) -> Groups:
+        found = find_groups(S, max(n, 2.0), self.n_groups[g], self.grouping, price=self.price or None)
+        shapes = found.shapes
+        if not shapes and self.shape.name != FULL.name:
+            sizes = found.partition.sizes.tolist()
+            shapes = tuple(self.shape if offered(self.shape, c) else FULL for c in sizes)
+        return Groups(found.partition, () if all(model.name == FULL.name for model in shapes) else shapes)
+
+    def _better(self, S: FloatArray, n: float, new: Groups, old: Groups) -> Groups:
+        """The new groups if they raise the objective, else the old ones themselves."""
+        if new.is_same(old):
             return old
-        gain = 0.5 * n * (BlockCovariance.of(S, old).logdet - BlockCovariance.of(S, new).logdet)
-        paid = self.price * (new.n_parameters - old.n_parameters)
-        return new if gain - paid > 1e-9 * n else old
+        ends = [solve(groups.layout, _gathered(S, groups.layout), groups.states) for groups in (new, old)]
+        gain = 0.5 * n * (ends[1].deviance - ends[0].deviance) - self.paid(new.layout) + self.paid(old.layout)
+        return Groups(new.partition, new.shapes, ends[0].states) if gain > 1e-9 * n else old
 
 
-def _gathered(scatter: FloatArray, partition: Partition) -> FloatArray:
-    """Blocks of a scatter (p, p), flat as in a layout."""
+def _groups_of(parameters: Parameters) -> list[Groups | None]:
+    """Groups of each distinct covariance of some parameters."""
+    layout, found = parameters.layout, list[Groups | None]()
+    for g, partition in enumerate(layout.distinct):
+        first, stop = layout.first[g : g + 2].tolist()
+        states = {b - first: state for b, state in parameters.states.items() if first <= b < stop}
+        found.append(Groups(partition, layout.shapes[g] if layout.shapes else (), states))
+    return found
+
+
+def _gathered(matrix: FloatArray, layout: Layout) -> FloatArray:
+    """Blocks of a matrix (p, p), flat as in a layout of one covariance."""
     from blockmix.em.block.kernels import gather
 
-    layout = Layout((partition,))
     flat = np.zeros(layout.size)
-    gather(scatter, partition.order, layout.blocks, flat)
+    gather(matrix, layout.order[0], layout.blocks, flat)
     return flat

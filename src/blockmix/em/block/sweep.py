@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from blockmix.em.block.e_step import log_joint
+from blockmix.em.block.e_step import Density, posterior
 from blockmix.em.block.parameters import Layout, Parameters
 from blockmix.rows import Chunk, Rows
 from blockmix.structure.types import FloatArray
@@ -30,6 +30,8 @@ class Statistics:
         Σz.
     excess : array of shape (G, p)
         Σz(x − μ), about the means μ of the parameters that the sweep was made with.
+    blur : array of shape (G, p)
+        ΣzΔ, the variance that rounding leaves: to be added to the diagonal of the scatter.
     scatter : array
         Σz(x − μ)(x − μ)ᵀ: the blocks of the distinct covariances, flat, of which the lower triangles count; or full
         matrices, shape (covariances, p, p).
@@ -38,6 +40,7 @@ class Statistics:
     log_likelihood: float
     weight: FloatArray
     excess: FloatArray
+    blur: FloatArray
     scatter: FloatArray
 
     @property
@@ -60,84 +63,77 @@ class Statistics:
             self.log_likelihood + other.log_likelihood,
             self.weight + other.weight,
             self.excess + other.excess,
+            self.blur + other.blur,
             self.scatter + other.scatter,
         )
 
 
-def posterior(chunk: Chunk, parameters: Parameters) -> tuple[FloatArray, float]:
-    """Responsibilities (m, G) of the rows of a chunk, and its log-likelihood."""
-    from blockmix.em.block.kernels import responsibilities
-
-    z = log_joint(chunk, parameters)
-    return z, responsibilities(z, chunk.weights)
-
-
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     """Read every row once."""
-    return rows.map_sum(partial(_chunk_statistics, parameters=parameters))
+    density = Density.of(parameters, rows.dtype)
+    return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.layout.size))
 
 
-def _chunk_statistics(chunk: Chunk, parameters: Parameters) -> Statistics:
+def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
     from blockmix.em.block.kernels import moments
 
-    layout, means = parameters.layout, parameters.means
-    z, log_likelihood = posterior(chunk, parameters)
-    weight, excess, scatter = np.zeros(len(means)), np.zeros(means.shape), np.zeros(layout.size)
-    moments(
-        chunk.X,
-        chunk.weights,
-        z,
-        chunk.location,
-        1 / chunk.scale,
-        means.astype(chunk.X.dtype, copy=False),
-        layout.order,
-        layout.blocks,
-        layout.first,
-        weight,
-        excess,
-        scatter,
-    )
-    return Statistics(log_likelihood, weight, excess, scatter)
+    z, log_likelihood = posterior(chunk, density)
+    shape = density.means.shape
+    sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size)
+    moments(chunk.X, chunk.weights, z, chunk.units, chunk.rounding, density, sums)
+    return Statistics(log_likelihood, *sums)
 
 
 def full_scatter(
-    rows: Rows, parameters: Parameters, components: slice = slice(None), z: FloatArray | None = None
+    rows: Rows, parameters: Parameters, components: range | None = None, z: FloatArray | None = None
 ) -> Statistics:
     """Statistics with full scatter matrices, of some components or, where they share a covariance, of their sum.
 
     Weight and excess are those of all components.
-
     Responsibilities z, shape (N, G), are those of the parameters unless they are given.
     """
-    return rows.map_sum(partial(_chunk_scatter, parameters=parameters, components=components, given=z))
+    chosen = range(len(parameters.weights)) if components is None else components
+    density = Density.of(parameters, rows.dtype)
+    shared = parameters.layout.shared
+    return rows.map_sum(partial(_chunk_scatter, density=density, shared=shared, components=chosen, given=z))
 
 
-def _chunk_scatter(chunk: Chunk, parameters: Parameters, components: slice, given: FloatArray | None) -> Statistics:
-    z, log_likelihood = posterior(chunk, parameters) if given is None else (given[chunk.place], np.nan)
+def _chunk_scatter(
+    chunk: Chunk, density: Density, shared: bool, components: range, given: FloatArray | None
+) -> Statistics:
+    from blockmix.em.block.kernels import center
+
+    z, log_likelihood = posterior(chunk, density) if given is None else (given[chunk.place], np.nan)
     share = np.asarray(z * chunk.weights[:, None])
-    values = chunk.values
-    p = values.shape[1]
-    weight = share.sum(axis=0)
-    excess = share.T @ values - weight[:, None] * parameters.means
-    chosen = range(share.shape[1])[components]
-    scatter = np.zeros((1 if parameters.layout.shared else len(chosen), p, p))
-    for at, g in enumerate(chosen):
-        counts = share[:, g] > 0
-        root = np.sqrt(share[counts, g])
-        centered = (values[counts] - parameters.means[g]) * root[:, None]
-        scatter[0 if parameters.layout.shared else at] += centered.T @ centered
-    return Statistics(log_likelihood, weight, excess, scatter)
+    p = density.means.shape[1]
+    excess = chunk_sums(chunk, z).excess - share.sum(axis=0)[:, None] * density.means
+    scatter = np.zeros((1 if shared else len(components), p, p))
+    for at, g in enumerate(components):
+        own = np.ascontiguousarray(share[:, g])
+        rows = np.flatnonzero(own)
+        centered = np.empty((len(rows), p), dtype=chunk.X.dtype)
+        center(chunk.X, rows, own, chunk.units, density.means[g], centered)
+        scatter[0 if shared else at] += centered.T @ centered
+    return Statistics(log_likelihood, share.sum(axis=0), excess, blurred(chunk, share), scatter)
+
+
+def blurred(chunk: Chunk, share: FloatArray) -> FloatArray:
+    """ΣzΔ of a chunk with weighted responsibilities (m, G), shape (G, p)."""
+    return np.asarray(share.T @ chunk.rounding_variances)
 
 
 def component_means(rows: Rows, z: FloatArray) -> FloatArray:
     """Means of the components, shape (G, p), for given responsibilities (N, G)."""
-
-    def of(chunk: Chunk) -> Statistics:
-        share = np.asarray(z[chunk.place] * chunk.weights[:, None])
-        return Statistics(np.nan, share.sum(axis=0), share.T @ chunk.values, np.zeros(0))
-
-    found = rows.map_sum(of)
+    found = rows.map_sum(lambda chunk: chunk_sums(chunk, z[chunk.place]))
     return found.means(np.zeros_like(found.excess))
+
+
+def chunk_sums(chunk: Chunk, z: FloatArray) -> Statistics:
+    """Σz and Σzx, about 0, of a chunk with responsibilities z, shape (m, G)."""
+    share = np.asarray(z * chunk.weights[:, None])
+    weight = share.sum(axis=0)
+    sums = share.T @ (chunk.X - chunk.location) / chunk.scale
+    return Statistics(np.nan, weight, sums, np.zeros_like(sums), np.zeros(0))
 
 
 def unit_parameters(means: FloatArray, layout: Layout) -> Parameters:

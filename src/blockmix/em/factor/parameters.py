@@ -103,6 +103,11 @@ class FactorParameters:
         common = np.log1p(self.factor_variances * self.precisions).sum(axis=1)
         return np.asarray(np.log(self.noise).sum(axis=1) + common)
 
+    @cached_property
+    def inverse_diagonals(self) -> FloatArray:
+        """Diagonals of Σ_g⁻¹, 1/d_j − c_k/d_j² with k the group of j, shape (G, p)."""
+        return np.asarray(1 / self.noise - np.take_along_axis(self.gains, self.labels, axis=1) / self.noise**2)
+
     @property
     def covariances(self) -> FloatArray:
         """Σ_g as matrices, shape (G, p, p)."""

@@ -44,15 +44,16 @@ def sums(values: FloatArray, parameters: FactorParameters) -> FloatArray:
     return np.asarray((parameters.projection.reshape(G * q, p) @ values.T).reshape(G, q, -1) - center[:, :, None])
 
 
-def log_joint(values: FloatArray, s: FloatArray, parameters: FactorParameters) -> FloatArray:
-    """Log π_g f_g of standardized rows (m, p) with sums s (G, q, m), shape (m, G).
+def log_joint(values: FloatArray, s: FloatArray, rounding: FloatArray, parameters: FactorParameters) -> FloatArray:
+    """Log π_g f_g of standardized rows (m, p) with sums s (G, q, m) and rounding variances Δ (m, p), shape (m, G).
 
-    (x − μ)ᵀ Σ⁻¹ (x − μ) = Σ_j (x_j − μ_j)² / d_j − Σ_k c_k s_k².
+    (x − μ)ᵀ Σ⁻¹ (x − μ) = Σ_j (x_j − μ_j)² / d_j − Σ_k c_k s_k², and rounding adds Σ_j Δ_j (Σ⁻¹)_jj.
     """
     scaled = parameters.means / parameters.noise
     distances = (values**2) @ (1 / parameters.noise).T - 2 * (values @ scaled.T)
     distances += (scaled * parameters.means).sum(axis=1)
     distances -= np.einsum("gk,gkm->mg", parameters.gains, s**2)
+    distances += rounding @ parameters.inverse_diagonals.T
     with np.errstate(divide="ignore"):
         level = np.log(parameters.weights) - 0.5 * (parameters.logdets + values.shape[1] * np.log(2 * np.pi))
     return np.asarray(level - 0.5 * distances)
@@ -61,7 +62,7 @@ def log_joint(values: FloatArray, s: FloatArray, parameters: FactorParameters) -
 def chunk_log_joint(chunk: Chunk, parameters: FactorParameters) -> FloatArray:
     """Log π_g f_g of the rows of a chunk, shape (m, G)."""
     values = chunk.values
-    return log_joint(values, sums(values, parameters), parameters)
+    return log_joint(values, sums(values, parameters), chunk.rounding_variances, parameters)
 
 
 def responsibilities(rows: Rows, parameters: FactorParameters) -> FloatArray:
@@ -89,7 +90,7 @@ def _chunk_statistics(chunk: Chunk, parameters: FactorParameters, given: FloatAr
     s = sums(values, parameters)
     log_likelihood = np.nan
     if given is None:
-        joint = log_joint(values, s, parameters)
+        joint = log_joint(values, s, chunk.rounding_variances, parameters)
         density = logsumexp(joint, axis=1)
         log_likelihood = float(chunk.weights @ density)
         z = np.exp(joint - density[:, None])
@@ -100,4 +101,9 @@ def _chunk_statistics(chunk: Chunk, parameters: FactorParameters, given: FloatAr
     # One product for Σzsx and Σzx: it reads the values once.
     products = np.concatenate([(s * z[:, None, :]).reshape(G * q, m), z]) @ values
     cross = products[: G * q].reshape(G, q, -1)
-    return FactorStatistics(log_likelihood, z.sum(axis=1), products[G * q :], z @ values**2, cross)
+    # Rounding is noise of each column by itself: it adds to x_j², and to s_k x_j for the group k of the column.
+    blur = z @ chunk.rounding_variances
+    at = parameters.labels[:, None, :]
+    own = np.take_along_axis(cross, at, axis=1) + (blur / parameters.noise)[:, None, :]
+    np.put_along_axis(cross, at, own, axis=1)
+    return FactorStatistics(log_likelihood, z.sum(axis=1), products[G * q :], z @ values**2 + blur, cross)

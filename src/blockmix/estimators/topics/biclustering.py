@@ -1,7 +1,7 @@
 """TopicBiclustering: topics of documents and groups of terms at once (paper, section 3.4).
 
-Documents come in, with ratings where there are some; topics, term groups and a table of which group matters more than
-average for which topic go out.
+Takes documents, optionally with ratings, and returns topics, term groups and a table of which groups matter more than
+average for which topics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.preprocessing import normalize
+from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,31 +22,10 @@ from blockmix.em.multistart import Progress
 from blockmix.em.starts.starts import distinct, start
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
-from blockmix.estimators.topics.importance import (
-    centrality,
-    group_means,
-    group_order,
-    label_of,
-    name_of,
-    ranked_terms,
-    table,
-    top_groups,
-    topic_means,
-    topics,
-    typical,
-)
-from blockmix.estimators.topics.terms import (
-    Lexicon,
-    as_ratings,
-    as_weighting,
-    default_vectorizer,
-    frequent,
-    predictive,
-    read,
-)
+from blockmix.estimators.storable import Storable
+from blockmix.estimators.topics import importance, terms
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.grouping.protocols import Grouping, Rule
-from blockmix.persistence.model_file import Storable
 from blockmix.plotting import importance_heatmap
 from blockmix.structure.moments import correlation
 from blockmix.structure.types import FloatArray, IntArray, RandomState
@@ -55,13 +34,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Weights have heavy tails, and the last gains of likelihood come from topics that shrink to the most extreme documents.
-# On 11 477 hotel reviews 5 topics explain 0.29 and 0.43 (two seeds) of the variance of the ratings after the 14 and 12
-# iterations of this tolerance, 0.04 and 0.06 after the 82 and 57 of 1e-4. The paper's authors stopped after 20.
+# On 11 477 hotel reviews 5 topics explain 0.35 and 0.41 (two seeds) of the variance of the ratings after the 10 and 15
+# iterations of this tolerance, 0.12 and 0.11 after the 62 and 56 of 1e-4. The paper's authors stopped after 20.
 _TOL = 0.1
 
 
 class TopicWarning(UserWarning):
-    """Some documents or ratings could not play the part that a user would expect."""
+    """Some documents or ratings were not used as a user would expect."""
 
 
 class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
@@ -69,67 +48,67 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
 
     The weight of a term in a document is tf-idf(t, d) = n(t, d) / Σ_t n(t, d) · log(N / df(t)). Of the `max_terms`
     terms with the highest average tf, the `n_selected_terms` most predictive of the rating are kept. A Gaussian mixture
-    with one block-diagonal covariance for all topics is fitted to their weights, which it standardizes itself: its
-    components are the topics, its blocks the term groups.
+    whose components share one block-diagonal covariance is fitted to their standardized weights. The components are the
+    topics and the blocks are the term groups.
 
     Parameters
     ----------
     n_topics : int, default=2
         Number G of topics.
     n_term_groups : int, {"bic", "silhouette"} or rule, default=20
-        Number K of term groups. Few groups leave most terms in one of them; the paper suggests more than 15.
+        Number K of term groups. With few groups most terms fall into one of them; the paper suggests more than 15.
     max_terms : int, default=1000
-        Terms with the highest average tf that are looked at.
+        Number of candidate terms: those with the highest average tf.
     n_selected_terms : int, default=400
-        Terms that are kept: the most predictive of the rating, or, without ratings, those with the highest average tf.
+        Number of terms kept: the most predictive of the rating or, without ratings, those with the highest average tf.
     vectorizer : scikit-learn vectorizer or None
-        What turns texts into counts or weights. None counts words of two letters or more in lower case.
+        Turns texts into counts or weights. None counts lower-case words of two or more letters.
     stop_words : "english", list of str or None, default="english"
-        Words that the default vectorizer leaves out.
+        Words that the default vectorizer ignores.
     weighting : {"auto", "tfidf", "none"} or transformer, default="auto"
-        What turns counts into weights. ``"auto"`` is the formula above for whole numbers and nothing for others, such
-        as those of a `TfidfVectorizer`.
+        Turns counts into weights. ``"auto"`` applies the formula above to whole numbers and leaves others, such as
+        those of a `TfidfVectorizer`, unchanged.
     selector : scikit-learn feature selector or None
-        What chooses among the `max_terms` terms, with the ratings as y. None is `SelectKBest` with the F-test.
+        Chooses among the `max_terms` candidates, with the ratings as y. None is `SelectKBest` with the F-test.
     grouping : str, object or None
-        How the term groups are found. None is ``HierarchicalGrouping(distance="profile")``, the paper's distance, which
-        suits the weak correlations of terms.
+        How term groups are found. None is ``HierarchicalGrouping(distance="profile")``, the paper's distance, which
+        suits the weak correlations between terms.
     init : str or array, default="directions"
-        Start of the mixture. ``"directions"`` is k-means on standardized documents of length one: as they are, k-means
-        makes topics of the few shortest documents. Otherwise any `init` of the mixture.
+        Start of the mixture. ``"directions"`` is k-means on standardized documents scaled to unit length; without the
+        scaling, k-means makes topics of the few shortest documents. Any `init` of the mixture is accepted.
     mixture : GaussianBiclustering or None
-        Settings of the mixture, such as `tol` and `shrinkage`; the number of components and of groups, the grouping,
-        the shared covariance, the start and the seed are those given here. None is ``GaussianBiclustering(tol=0.1)``.
+        Other settings of the mixture, such as `tol` and `shrinkage`. None is ``GaussianBiclustering(tol=0.1)``.
+        Numbers of components and groups, grouping, shared covariance, start and seed always come from this estimator.
     random_state : int, RandomState or None
         Seed of the starts.
 
     Attributes
     ----------
     importance_ : array of shape (G, K)
-        Percent: mean weight of the group's terms in the topic's documents, over their mean in all documents. Weighted
-        by the sizes of the topics, a column averages to 100.
+        Mean weight of the group's terms in the topic, in percent of their mean in all documents with terms. Weighted
+        by topic size, each column averages to 100.
     term_groups_ : list of K lists of (term, weight)
         Terms of each group, largest weight first. The weight is the correlation of the term with the sum of its group.
-        The groups of the first topics come first.
+        Groups that matter to the first topics come first.
     group_names_ : list of K str
-        The three terms of the largest weights.
+        The three terms with the largest weights.
     topics_ : list of G Topic
         Size, share, mean rating, top groups and most typical documents; ordered by mean rating, lowest first, or
         without ratings by size, largest first.
     labels_ : array of shape (N,)
-        Topic of each document.
+        Topic of each document, −1 for documents without any of the terms.
     terms_ : array of shape (p,)
-        The terms that were kept.
+        The terms kept.
     term_labels_ : array of shape (p,)
-        Group of each of them.
+        Group of each term.
     without_terms_ : array
-        Numbers of the documents that hold none of them. They are rows of zeros, and have a topic like all others.
+        Indices of the documents that contain none of the terms. They have no topic and take no part in the fit.
     mixture_ : GaussianBiclustering
-        The fitted mixture; its components are in the order of `components_`.
+        The mixture, fitted to the documents with terms.
     components_ : array of shape (G,)
         Component of each topic.
     n_vocabulary_ : int
-        Number of different terms in the documents.
+        Number of distinct terms in the documents.
 
     Examples
     --------
@@ -187,160 +166,155 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         documents : sequence of N texts, or matrix of shape (N, v)
             Texts, as str or as bytes in UTF-8; or counts or weights, sparse, dense or a data frame.
         ratings : array-like of shape (N,), optional
-            A number per document, which selects the terms and orders the topics.
+            One number per document. Ratings select the terms and order the topics.
         term_names : sequence of v str, optional
             Names of the columns of a matrix.
         callback : callable, optional
-            Is given the `Progress` of each iteration of the mixture.
+            Called with the `Progress` of each iteration of the mixture.
         """
         self._check_parameters()
-        made = default_vectorizer(self.stop_words) if self.vectorizer is None else clone(self.vectorizer)
-        matrix, names, vectorizer = read(documents, made, term_names)
-        if matrix.shape[0] < max(2, self.n_topics):
-            raise ValueError(f"n_topics={self.n_topics} needs more than the {matrix.shape[0]} documents given")
-        rated = as_ratings(ratings, matrix.shape[0])
-        X = self._select(matrix, names, vectorizer, rated)
-        self._cluster(X, {} if callback is None else {"callback": callback})
-        self._arrange(X, rated)
-        self._tell(rated)
+        unfitted = terms.default_vectorizer(self.stop_words) if self.vectorizer is None else clone(self.vectorizer)
+        matrix, names, vectorizer = terms.read(documents, unfitted, term_names)
+        N, least = matrix.shape[0], max(2, self.n_topics)
+        if least > N:
+            raise ValueError(f"n_topics={self.n_topics} needs at least {least} documents, but documents has {N}")
+        rated = terms.as_ratings(ratings, N)
+        weights = self._select(matrix, names, vectorizer, rated)
+        known = np.flatnonzero(weights.any(axis=1))
+        self.without_terms_ = np.setdiff1d(np.arange(N), known)
+        X = weights[known]
+        terms.check_weights(X, self.terms_, N, least)
+        mixture = self._mixture(self._start(X, known, N))
+        self.mixture_ = mixture.fit(X, **({} if callback is None else {"callback": callback}))
+        if (self.mixture_.column_labels_ != self.mixture_.column_labels_[0]).any():
+            raise ValueError(f"mixture={self.mixture!r} groups terms differently by topic: one partition is needed")
+        self._arrange(X, known, N, rated)
+        self._warn(rated)
         return self
 
     def fit_predict(self, documents: Any, ratings: ArrayLike | None = None, **parameters: Any) -> IntArray:
         """Fit and return the topic of each document."""
-        self.fit(documents, ratings, **parameters)
-        return np.asarray(self.labels_)
+        return self.fit(documents, ratings, **parameters).labels_
 
     def predict(self, documents: Any) -> IntArray:
-        """Most probable topic of each document."""
-        return np.asarray(self.predict_proba(documents).argmax(axis=1))
+        """Most probable topic of each document, −1 for documents without any of the terms."""
+        probabilities = self.predict_proba(documents)
+        return np.where(probabilities.any(axis=1), probabilities.argmax(axis=1), -1)
 
     def predict_proba(self, documents: Any) -> FloatArray:
-        """Probability of each topic for each document, shape (N, G)."""
+        """Probability of each topic for each document, shape (N, G); zeros for documents without any of the terms."""
         X = self._weigh(documents)
-        return np.asarray(self.mixture_.predict_proba(X)[:, self.components_])
+        known = X.any(axis=1)
+        probabilities = np.zeros((len(X), len(self.components_)))
+        if known.any():
+            probabilities[known] = self.mixture_.predict_proba(X[known])[:, self.components_]
+        return probabilities
 
     def transform(self, documents: Any) -> FloatArray:
         """Importance of each term group for each document in percent, shape (N, K).
 
-        The mean weight of the group's terms in the document, over their mean in the documents of the fit. Averaged over
-        the documents of a topic it is that topic's row of `importance_`.
+        The mean weight of the group's terms in the document, in percent of their mean in the fitted documents. The
+        average over the documents of a topic is the topic's row of `importance_`.
         """
         X = self._weigh(documents)
-        return np.asarray(100 * group_means(X, self.term_labels_, len(self.term_groups_)) / self._group_means)
+        return np.asarray(
+            100 * importance.group_means(X, self.term_labels_, len(self.term_groups_)) / self._group_means
+        )
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Names of the columns of `transform`: those of the term groups."""
+        """Names of the columns of `transform`: the names of the term groups."""
         check_is_fitted(self)
         return np.array(self.group_names_, dtype=object)
 
     def summary(self, as_frame: bool = False) -> Any:
-        """The topics as a text, or the topics and their importances as a pandas data frame."""
+        """The topics as text, or the topics and their importances as a pandas data frame."""
         check_is_fitted(self)
-        if not as_frame:
-            return "\n".join([self._heading(), *table(self.topics_, self.group_names_, self.importance_)])
-        import pandas as pd
-
-        frame = pd.DataFrame(self.importance_, columns=self.group_names_).rename_axis("topic")
-        frame.insert(0, "documents", [topic.size for topic in self.topics_])
-        if self.topics_[0].mean_rating is not None:
-            frame.insert(1, "mean rating", [topic.mean_rating for topic in self.topics_])
-        return frame
+        if as_frame:
+            return importance.frame(self.topics_, self.group_names_, self.importance_)
+        empty = len(self.without_terms_)
+        note = [f"{empty} document{'' if empty == 1 else 's'} without any of the terms: no topic"] if empty else []
+        lines = importance.lines(self.topics_, self.group_names_, self.importance_)
+        return "\n".join([self._heading(), *lines, *note])
 
     def plot(self, *, title: str | None = None, ax: Axes | None = None) -> Axes:
-        """The heat map of the paper: importance of each term group, labelled by its terms, for each topic."""
+        """Draw the paper's heat map: importance of each term group for each topic."""
         check_is_fitted(self)
-        labels = [label_of(terms) for terms in self.term_groups_]
-        heads = [
-            f"topic {g}\n{topic.size} docs" + ("" if topic.mean_rating is None else f"\nrating {topic.mean_rating:.2f}")
-            for g, topic in enumerate(self.topics_)
-        ]
-        return importance_heatmap(
-            self.importance_, labels, heads, title=self._heading() if title is None else title, ax=ax
-        )
+        groups = [importance.label_of(group) for group in self.term_groups_]
+        columns = [importance.heading_of(g, topic) for g, topic in enumerate(self.topics_)]
+        heading = self._heading() if title is None else title
+        return importance_heatmap(self.importance_, groups, columns, title=heading, ax=ax)
 
     def _select(self, matrix: Any, names: NDArray[Any], vectorizer: Any, ratings: FloatArray | None) -> FloatArray:
-        """Weights of the terms that are kept, dense, shape (N, p)."""
-        weighting = as_weighting(self.weighting, matrix, vectorizer).fit(matrix)
+        """Select the terms; return their weights, dense, shape (N, p)."""
+        weighting = terms.as_weighting(self.weighting, matrix, vectorizer).fit(matrix)
         weights = weighting.transform(matrix)
-        tells = self.selector is not None or (ratings is not None and len(np.unique(ratings)) > 1)
-        kept = frequent(matrix, weights, self.max_terms if tells else min(self.max_terms, self.n_selected_terms))
-        if len(kept) == 0:
-            raise ValueError("no term tells documents apart: each is in all documents or in none")
-        if tells:
-            kept = kept[predictive(weights[:, kept], ratings, self.selector, self.n_selected_terms)]
+        kept = terms.select_terms(matrix, weights, ratings, self.selector, self.max_terms, self.n_selected_terms)
         if isinstance(self.n_term_groups, Integral) and int(self.n_term_groups) > len(kept):
-            raise ValueError(f"n_term_groups={self.n_term_groups} exceeds the {len(kept)} terms that are kept")
-        self._lexicon = Lexicon(vectorizer, weighting, kept, names[kept], len(names))
+            raise ValueError(f"n_term_groups={self.n_term_groups} exceeds the {len(kept)} terms kept")
+        self._lexicon = terms.Lexicon(vectorizer, weighting, kept, names[kept], len(names))
         self.terms_, self.n_vocabulary_ = names[kept], len(names)
         X: FloatArray = weights[:, kept].toarray()
-        self.without_terms_ = np.flatnonzero(~X.any(axis=1))
         return X
 
-    def _cluster(self, X: FloatArray, told: dict[str, Any]) -> None:
+    def _mixture(self, init: str | ArrayLike) -> Any:
+        """The mixture to fit, with the settings of this estimator where the mixture has them."""
         mixture: Any = GaussianBiclustering(tol=_TOL) if self.mixture is None else clone(self.mixture)
-        given = {
+        settings = {
             "n_components": self.n_topics,
             "n_column_groups": self.n_term_groups,
             "grouping": HierarchicalGrouping(distance="profile") if self.grouping is None else self.grouping,
             "shared_covariance": True,
-            "init": self._start(X),
+            "init": init,
             "random_state": self.random_state,
         }
         known = mixture.get_params(deep=False)
-        mixture.set_params(**{name: value for name, value in given.items() if name in known})
-        self.mixture_ = mixture.fit(X, **told)
-        if (self.mixture_.column_labels_ != self.mixture_.column_labels_[0]).any():
-            raise ValueError(f"mixture={self.mixture!r} has other term groups in each topic: one partition is needed")
+        return mixture.set_params(**{name: value for name, value in settings.items() if name in known})
 
-    def _start(self, X: FloatArray) -> str | ArrayLike:
-        """The start as the mixture takes it: responsibilities (N, G) for directions."""
-        if not (isinstance(self.init, str) and self.init == "directions"):
+    def _start(self, X: FloatArray, known: IntArray, N: int) -> str | ArrayLike:
+        """The `init` of the mixture for the known ones of N documents; responsibilities for "directions"."""
+        if not isinstance(self.init, str):
+            given = np.asarray(self.init)
+            return given[known] if len(given) == N else given  # the mixture refuses other lengths
+        if self.init != "directions":
             return self.init
-        standard = (X - X.mean(axis=0)) / X.std(axis=0)
-        different, weights, place = distinct(standard, np.ones(len(X)), self.n_topics)
-        return start("kmeans", normalize(different), weights, self.n_topics, check_random_state(self.random_state))[
-            place
-        ]
+        rows, weights, place = distinct(StandardScaler().fit_transform(X), np.ones(len(X)), self.n_topics)
+        rng = check_random_state(self.random_state)
+        return start("kmeans", normalize(rows), weights, self.n_topics, rng)[place]
 
-    def _arrange(self, X: FloatArray, ratings: FloatArray | None) -> None:
-        """Topics and groups in their order, and what is told of them."""
+    def _arrange(self, X: FloatArray, known: IntArray, N: int, ratings: FloatArray | None) -> None:
+        """Order and describe the topics and the term groups; X are the known ones of N documents."""
         components, G = self.mixture_.row_labels_, self.n_topics
-        sizes = np.bincount(components, minlength=G)
-        rated = None if ratings is None else topic_means(ratings, components, G)
-        first = np.zeros(G) if rated is None else np.nan_to_num(np.round(rated, 12), nan=np.inf)
-        self.components_ = np.lexsort((-sizes, first))
-        self.labels_ = np.argsort(self.components_)[components]
+        self.components_ = importance.topic_order(components, None if ratings is None else ratings[known], G)
+        self.labels_ = np.full(N, -1)
+        self.labels_[known] = np.argsort(self.components_)[components]
         found = self.mixture_.column_labels_[0]
-        means = group_means(X, found, found.max() + 1)
-        importance = 100 * topic_means(means, self.labels_, G) / means.mean(axis=0)
-        order = group_order(importance)
-        self.importance_, self._group_means = importance[:, order], means.mean(axis=0)[order]
+        means = importance.group_means(X, found, found.max() + 1)
+        percent = 100 * importance.topic_means(means, self.labels_[known], G) / means.mean(axis=0)
+        order = importance.group_order(percent)
+        self.importance_, self._group_means = percent[:, order], means.mean(axis=0)[order]
         self.term_labels_ = np.argsort(order)[found]
         blocks = self.mixture_.blocks_[0].blocks
         self.term_groups_ = [
-            ranked_terms(self.terms_[found == k], centrality(correlation(np.asarray(blocks[k])))) for k in order
+            importance.ranked_terms(self.terms_[found == k], correlation(np.asarray(blocks[k]))) for k in order
         ]
-        self.group_names_ = [name_of(terms) for terms in self.term_groups_]
-        tops = [tuple(self.group_names_[k] for k in top_groups(row)) for row in self.importance_]
-        documents = typical(X, self.mixture_.means_[self.components_], self.labels_)
-        self.topics_ = topics(self.labels_, ratings, tops, documents)
+        self.group_names_ = [importance.name_of(group) for group in self.term_groups_]
+        tops = [tuple(self.group_names_[k] for k in importance.top_groups(row)) for row in self.importance_]
+        typical = importance.typical(X, self.mixture_.means_[self.components_], self.labels_[known])
+        documents = [tuple(known[list(rows)].tolist()) for rows in typical]
+        self.topics_ = importance.topics(self.labels_, ratings, tops, documents)
 
-    def _tell(self, ratings: FloatArray | None) -> None:
-        empty, N = self.without_terms_, len(self.labels_)
+    def _warn(self, ratings: FloatArray | None) -> None:
+        messages, empty = [], self.without_terms_
         if len(empty):
-            warnings.warn(
-                f"{len(empty)} of {N} documents hold none of the {len(self.terms_)} terms (without_terms_: "
-                f"{', '.join(map(str, empty[:5]))}{', …' if len(empty) > 5 else ''}): "
-                "they have a topic all the same, as rows of zeros",
-                TopicWarning,
-                stacklevel=3,
+            messages.append(
+                f"{len(empty)} of {len(self.labels_)} documents contain none of the {len(self.terms_)} terms "
+                f"(without_terms_: {', '.join(map(str, empty[:5]))}{', …' if len(empty) > 5 else ''}): "
+                "they have no topic (label -1)"
             )
         if ratings is not None and self.selector is None and len(np.unique(ratings)) == 1:
-            warnings.warn(
-                f"all ratings are {ratings[0]:g}: the terms are selected by their average frequency instead",
-                TopicWarning,
-                stacklevel=3,
-            )
+            messages.append(f"all ratings are {ratings[0]:g}: terms were selected by their average frequency instead")
+        for message in messages:
+            warnings.warn(message, TopicWarning, stacklevel=3)
 
     def _weigh(self, documents: Any) -> FloatArray:
         check_is_fitted(self)
@@ -356,7 +330,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         for name in ("n_topics", "max_terms", "n_selected_terms"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name}={value!r} must be a whole number that is at least 1")
+                raise ValueError(f"{name}={value!r} must be a whole number, at least 1")
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
@@ -371,5 +345,5 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
             parameters, fitted = state.pop("mixture")
             self.mixture_ = GaussianBiclustering(**parameters)
             self.mixture_._restore(fitted)
-            self._lexicon = Lexicon.unpacked(state.pop("lexicon"), self.stop_words)
+            self._lexicon = terms.Lexicon.unpacked(state.pop("lexicon"), self.stop_words)
         super()._restore(state)

@@ -1,21 +1,24 @@
-"""Importance: which group of terms matters more than average for which topic (paper, section 3.4, its heat maps).
+"""Importance: which term groups matter more than average for which topics (paper, section 3.4, heat maps).
 
-TF-IDF weights, the topic of each document and the group of each term come in; the table of the paper in percent, the
-terms of each group in order of how much they stand for it, and the most typical documents of a topic go out.
+From TF-IDF weights, topics of documents and groups of terms: the paper's table in percent, the terms of each group
+ranked by how well they represent it, and the most typical documents of each topic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler, normalize
 
+from blockmix.structure.extras import needed
 from blockmix.structure.types import FloatArray, IntArray
 
-_TOP = 5  # groups that are named per topic
-_TYPICAL = 5  # documents that are named per topic
+_TOP = 5  # groups listed per topic
+_TYPICAL = 5  # documents listed per topic
 
 Terms = list[tuple[str, float]]
 
@@ -31,11 +34,11 @@ class Topic:
     share : float
         Their share of all documents.
     mean_rating : float or None
-        Mean rating of the documents, where ratings were given.
+        Mean rating of the documents, None without ratings.
     top_groups : tuple of str
-        Names of the term groups that are more important here than on average, most important first.
+        Names of the term groups that matter more here than on average, most important first.
     documents : tuple of int
-        Numbers of the most typical documents, most typical first.
+        Indices of the most typical documents, most typical first.
     """
 
     size: int
@@ -58,10 +61,17 @@ def topic_means(values: FloatArray, topics: IntArray, n_topics: int) -> FloatArr
         return np.asarray(member @ values / member.sum(axis=1).reshape(-1, *(1,) * (values.ndim - 1)))
 
 
-def centrality(R: FloatArray) -> FloatArray:
-    """How much each term stands for its group: its correlation with the sum of the group's standardized terms.
+def topic_order(components: IntArray, ratings: FloatArray | None, n_topics: int) -> IntArray:
+    """Component of each topic: by mean rating, lowest first, then by size, largest first, shape (G,)."""
+    sizes = np.bincount(components, minlength=n_topics)
+    rated = np.zeros(n_topics) if ratings is None else topic_means(ratings, components, n_topics)
+    return np.lexsort((-sizes, np.nan_to_num(np.round(rated, 12), nan=np.inf)))
 
-    (R 1)_j / √(1ᵀ R 1) for the correlations R within the group; a term alone has 1.
+
+def centrality(R: FloatArray) -> FloatArray:
+    """How well each term represents its group: its correlation with the sum of the group's standardized terms.
+
+    (R 1)_j / √(1ᵀ R 1), where R are the correlations within the group; 1 for a term alone.
 
     Examples
     --------
@@ -72,19 +82,20 @@ def centrality(R: FloatArray) -> FloatArray:
     return np.asarray(total / np.sqrt(max(total.sum(), np.finfo(float).tiny)))
 
 
-def ranked_terms(terms: NDArray[np.object_], weights: FloatArray) -> Terms:
-    """Terms with their weights, largest first."""
+def ranked_terms(terms: NDArray[np.object_], R: FloatArray) -> Terms:
+    """Terms of a group with their centrality, largest first; R are the correlations within the group."""
+    weights = centrality(R)
     order = np.argsort(-np.round(weights, 12), kind="stable")
     return [(str(terms[j]), float(weights[j])) for j in order]
 
 
 def name_of(terms: Terms, most: int = 3) -> str:
-    """A short name of a group: its most central terms."""
+    """Short name of a group: its most central terms."""
     return ", ".join(term for term, _ in terms[:most])
 
 
 def label_of(terms: Terms, width: int = 60) -> str:
-    """A longer name of a group: as many of its terms as fit, and how many more there are."""
+    """Longer name of a group: as many of its terms as fit, and the number of the rest."""
     names = [term for term, _ in terms]
     shown = len(names)
     while shown > 1 and len(_label(names, shown)) > width:
@@ -97,40 +108,54 @@ def _label(names: Sequence[str], shown: int) -> str:
     return ", ".join(names[:shown]) + (f" + {more} more" if more else "")
 
 
+def heading_of(number: int, topic: Topic) -> str:
+    """Heading of a topic in a figure."""
+    rating = "" if topic.mean_rating is None else f"\nrating {topic.mean_rating:.2f}"
+    return f"topic {number}\n{topic.size} docs{rating}"
+
+
 def group_order(importance: FloatArray) -> IntArray:
-    """Groups by where on the line of topics their importance lies on average: those of the first topic first."""
+    """Groups sorted by the mean index of the topics, weighted by importance: those of the first topic first."""
     known = np.nan_to_num(importance)
     place = np.arange(len(known)) @ known / known.sum(axis=0)
     return np.argsort(np.round(place, 12), kind="stable")
 
 
 def top_groups(row: FloatArray) -> list[int]:
-    """The groups that matter most to a topic, and more than on average, from its row of the table."""
+    """The groups that matter most to a topic and more than on average, given its row of the table."""
     known = np.nan_to_num(np.round(row, 6))
     return [int(k) for k in np.argsort(-known, kind="stable")[:_TOP] if known[k] > 100]
 
 
-def table(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> list[str]:
-    """Lines of a text that lists the topics and the groups that matter most to them."""
+def lines(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> list[str]:
+    """Text lines that list the topics and their most important groups."""
     rated = topics[0].mean_rating is not None
-    lines = [f"topic  documents  share  {'rating  ' if rated else ''}term groups, importance against the average"]
+    found = [f"topic  documents  share  {'rating  ' if rated else ''}term groups, importance in % of the average"]
     for g, (topic, row) in enumerate(zip(topics, importance, strict=True)):
         top = "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
         rating = f"{topic.mean_rating:<6.2f}  " if rated else ""
-        lines.append(f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{top}")
-    return lines
+        found.append(f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{top}")
+    return found
+
+
+def frame(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Any:
+    """Topics and importances as a pandas data frame, one row per topic."""
+    made = needed("pandas", "app").DataFrame(importance, columns=names).rename_axis("topic")
+    made.insert(0, "documents", [topic.size for topic in topics])
+    if topics[0].mean_rating is not None:
+        made.insert(1, "mean rating", [topic.mean_rating for topic in topics])
+    return made
 
 
 def typical(X: FloatArray, means: FloatArray, topics: IntArray) -> list[tuple[int, ...]]:
-    """Documents that point from the overall mean in the direction of their topic's mean, by topic, most typical first.
+    """Most typical documents of each topic: those that point from the overall mean to the topic's mean.
 
-    By the cosine in standardized columns: distance would choose the emptiest documents, log-odds the most extreme.
+    Measured by the cosine in standardized columns. Distance would choose the emptiest documents and log-odds the most
+    extreme ones.
     """
-    center, scale = X.mean(axis=0), X.std(axis=0)
-    standard, direction = (X - center) / scale, (means - center) / scale
-    lengths = np.linalg.norm(direction[topics], axis=1) * np.linalg.norm(standard, axis=1)
-    along = np.einsum("ij,ij->i", standard, direction[topics])
-    cosine = np.round(along / np.maximum(lengths, np.finfo(float).tiny), 12)
+    scaler = StandardScaler().fit(X)
+    documents, directions = normalize(scaler.transform(X)), normalize(scaler.transform(means))
+    cosine = np.round(np.einsum("ij,ij->i", documents, directions[topics]), 12)
     found = []
     for g in range(len(means)):
         own = np.flatnonzero(topics == g)
@@ -144,8 +169,8 @@ def topics(
     tops: Sequence[tuple[str, ...]],
     documents: Sequence[tuple[int, ...]],
 ) -> list[Topic]:
-    """What is told of each topic, from the topic and the rating of each document."""
-    sizes = np.bincount(labels, minlength=len(tops))
+    """Description of each topic from the topic, −1 for none, and the rating of each document."""
+    sizes = np.bincount(labels[labels >= 0], minlength=len(tops))
     rated = [None] * len(tops) if ratings is None else topic_means(ratings, labels, len(tops)).tolist()
     return [
         Topic(int(size), float(size / len(labels)), rating, top, typical)

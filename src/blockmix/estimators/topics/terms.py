@@ -1,7 +1,7 @@
-"""Terms: documents as TF-IDF weights of few, telling terms (paper, section 3.4, topic modelling).
+"""Terms: documents as TF-IDF weights of a few informative terms (paper, section 3.4, topic modelling).
 
-Documents, or a ready matrix of counts or weights, come in; a sparse matrix with a name for each column goes out, then
-its weights, and then the columns worth keeping. The matrix stays sparse throughout.
+Reads texts, or a matrix of counts or weights, as a sparse matrix with named columns, weights it, and selects the
+columns to keep. The matrix stays sparse throughout.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
-from sklearn.preprocessing import normalize
+from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from blockmix.structure.types import FloatArray, IntArray
 
-# Two letters or more of any alphabet. Numbers of rooms and prices are left out: they say nothing about a topic.
+# Two or more letters of any alphabet. Numbers (rooms, prices) are ignored: they say nothing about a topic.
 TOKEN = r"(?u)\b[^\W\d_]{2,}\b"
-# Beyond scikit-learn's list: auxiliaries, and what the apostrophe leaves of "didn't", "we've" and "I'm".
-_LEFT = "did does doing don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn won ve ll re"
-STOP_WORDS = sorted(ENGLISH_STOP_WORDS.union(_LEFT.split()))
-# More different ratings than this are a measurement rather than classes.
-_MOST_CLASSES = 20
+# Missing from scikit-learn's list: auxiliaries, and the stems that "didn't", "we've" and "I'm" leave behind.
+_STEMS = "did does doing don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn won ve ll re"
+STOP_WORDS = sorted(ENGLISH_STOP_WORDS.union(_STEMS.split()))
+_MOST_CLASSES = 20  # more distinct ratings than this are treated as a continuous measurement
 
 
 class RelativeTfidf(TransformerMixin, BaseEstimator):
     """The paper's weights: tf-idf(t, d) = n(t, d) / Σ_t n(t, d) · log(N / df(t)), without smoothing.
 
-    A term that is in every document has weight 0, and so has one that is in none; an empty document is a row of zeros.
+    A term in every document or in none has weight 0; an empty document is a row of zeros.
 
     Attributes
     ----------
@@ -56,25 +55,13 @@ class RelativeTfidf(TransformerMixin, BaseEstimator):
         return (frequencies(counts) @ sparse.diags_array(self.idf_)).tocsr()
 
 
-class GivenWeights(TransformerMixin, BaseEstimator):
-    """Weights that are taken as they are."""
-
-    def fit(self, weights: Any, y: object = None) -> Self:
-        """Nothing is learned."""
-        return self
-
-    def transform(self, weights: Any) -> Any:
-        """The weights themselves."""
-        return weights
-
-
 def frequencies(counts: Any) -> Any:
-    """tf(t, d): counts over the number of terms in their document, sparse by rows."""
+    """tf(t, d): counts divided by the number of terms in the document, sparse by rows."""
     return sparse.csr_array(normalize(counts.astype(float), norm="l1"))
 
 
 def default_vectorizer(stop_words: Any) -> CountVectorizer:
-    """Counts of words of two letters or more, in lower case, without the stop words."""
+    """Count lower-case words of two or more letters, without the stop words."""
     if isinstance(stop_words, str) and stop_words != "english":
         raise ValueError(f'stop_words={stop_words!r} must be "english", None or a list of words')
     words = STOP_WORDS if isinstance(stop_words, str) else None if stop_words is None else sorted(stop_words)
@@ -82,7 +69,7 @@ def default_vectorizer(stop_words: Any) -> CountVectorizer:
 
 
 def is_matrix(documents: Any) -> bool:
-    """Whether documents are a table already; one of words is refused."""
+    """Whether documents are a matrix of numbers; other tables raise a ValueError."""
     if sparse.issparse(documents):
         return True
     shape = getattr(documents, "shape", None)
@@ -90,46 +77,46 @@ def is_matrix(documents: Any) -> bool:
         return False
     if len(shape) != 2 or np.asarray(documents).dtype.kind not in "biuf":
         raise ValueError(
-            f"documents is a table of shape {tuple(shape)} that does not hold numbers: give one column of texts, "
+            f"documents is a table of shape {tuple(shape)} that is not numeric: give one column of texts "
             "or a matrix of counts"
         )
     return True
 
 
 def as_texts(documents: Any) -> list[str | bytes]:
-    """The documents as a list in which each is a text, or bytes of one in UTF-8."""
+    """The documents as a list of str or UTF-8 bytes."""
     if isinstance(documents, (str, bytes)):
         raise ValueError(f"documents is one {type(documents).__name__}: give a list with one text per document")
     if not isinstance(documents, Iterable):
-        raise ValueError(f"documents is a {type(documents).__name__}: give a list of texts, or a matrix of counts")
+        raise ValueError(f"documents is of type {type(documents).__name__}: give a list of texts or a matrix of counts")
     texts = list(documents)
     for i, text in enumerate(texts):
         if not isinstance(text, (str, bytes)):
-            raise ValueError(f"document {i} is {text!r}, which is not text: remove it, or give an empty text")
+            raise ValueError(f"document {i} is {text!r}, which is not text: remove it or replace it by an empty string")
         if isinstance(text, bytes):
             try:
                 text.decode("utf-8")
             except UnicodeDecodeError:
-                raise ValueError(f"document {i} is bytes that are not UTF-8: decode it to text first") from None
+                raise ValueError(f"document {i} is not valid UTF-8: decode it to str first") from None
     return texts
 
 
 def as_matrix(documents: Any) -> Any:
-    """A ready matrix as a sparse one by rows, in which every entry is a finite number of at least 0."""
+    """A matrix of counts or weights, checked, as CSR without explicit zeros."""
     given: Any = documents if sparse.issparse(documents) else np.asarray(documents)
     matrix = sparse.csr_array(given)
     if not np.isfinite(matrix.data).all():
-        raise ValueError("documents has an entry that is not finite: give counts or weights")
+        raise ValueError("documents has an entry that is not finite: give finite counts or weights")
     if matrix.nnz and matrix.data.min() < 0:
         raise ValueError(f"documents has a negative entry, {matrix.data.min():g}: give counts or weights of at least 0")
     if not matrix.data.all():
-        matrix = matrix.copy()  # the given one stays as it is
+        matrix = matrix.copy()  # do not modify the caller's matrix
         matrix.eliminate_zeros()
     return matrix
 
 
 def as_names(names: Any, documents: Any, n_columns: int) -> NDArray[Any]:
-    """The names of the columns of a matrix: those given, those of the data frame, or x0, x1 and so on."""
+    """Column names: the given ones, those of the data frame, or x0, x1 and so on."""
     if names is None:
         names = getattr(documents, "columns", None)
     if names is None:
@@ -140,36 +127,42 @@ def as_names(names: Any, documents: Any, n_columns: int) -> NDArray[Any]:
 
 
 def read(documents: Any, vectorizer: Any, term_names: Any) -> tuple[Any, NDArray[Any], Any]:
-    """The matrix of documents, sparse by rows, the name of each column, and the vectorizer, fitted, or None."""
+    """Sparse matrix of the documents, column names, and the fitted vectorizer (None if documents are a matrix)."""
     if is_matrix(documents):
         matrix = as_matrix(documents)
         return matrix, as_names(term_names, documents, matrix.shape[1]), None
     if term_names is not None:
-        raise ValueError("term_names are the names of the columns of a matrix, but documents are texts")
+        raise ValueError("term_names name the columns of a matrix, but documents are texts: leave term_names out")
     texts = as_texts(documents)
+    if not texts:
+        raise ValueError("documents is empty: give at least two texts")
     try:
         matrix = as_matrix(vectorizer.fit_transform(texts))
     except ValueError as error:
         if "empty vocabulary" not in str(error):
             raise
-        raise ValueError("documents hold no words but stop words: give other texts, or stop_words=None") from error
-    told = getattr(vectorizer, "get_feature_names_out", None)  # a hashing vectorizer has no names
-    return matrix, as_names(None if told is None else told(), None, matrix.shape[1]), vectorizer
+        raise ValueError("documents contain only stop words: give other texts or stop_words=None") from error
+    names = getattr(vectorizer, "get_feature_names_out", lambda: None)  # a hashing vectorizer has no names
+    return matrix, as_names(names(), None, matrix.shape[1]), vectorizer
 
 
 def as_weighting(weighting: Any, matrix: Any, vectorizer: Any) -> Any:
-    """The weighting of that name, or a copy of the object; "auto" weighs counts and leaves all else as it is."""
+    """The weighting of that name, or a clone of the transformer; "auto" weights counts and nothing else."""
     if isinstance(weighting, str) and weighting == "auto":
         weighting = "tfidf" if _counts(matrix) and not isinstance(vectorizer, TfidfVectorizer) else "none"
     if isinstance(weighting, str) and weighting in ("tfidf", "none"):
-        return RelativeTfidf() if weighting == "tfidf" else GivenWeights()
+        return RelativeTfidf() if weighting == "tfidf" else _unchanged()
     if hasattr(weighting, "fit") and hasattr(weighting, "transform"):
         return clone(weighting)
     raise ValueError(f'weighting={weighting!r} must be "auto", "tfidf", "none" or a transformer of counts')
 
 
+def _unchanged() -> FunctionTransformer:
+    return FunctionTransformer(accept_sparse=True)
+
+
 def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None:
-    """One finite number per document, or None."""
+    """The ratings as finite numbers, one per document, or None."""
     if ratings is None:
         return None
     try:
@@ -182,20 +175,20 @@ def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None
     if len(missing):
         raise ValueError(
             f"ratings has {len(missing)} values that are not finite, the first at document {missing[0]}: "
-            "leave those documents out"
+            "remove those documents"
         )
     return values
 
 
 def frequent(matrix: Any, weights: Any, most: int) -> IntArray:
-    """Columns with the highest average tf, at most so many, in the order of the columns.
+    """Indices of the `most` columns with the highest average tf, sorted.
 
-    A column whose weights do not vary, as those of a term in every document, is passed over. For weights that are no
-    counts the average weight takes the place of tf.
+    Columns whose weights do not vary, such as a term in every document, are skipped. If the matrix does not hold
+    counts, the average weight replaces tf.
     """
     average = np.asarray((frequencies(matrix) if _counts(matrix) else weights).mean(axis=0)).ravel()
     varies = mean_variance_axis(sparse.csr_matrix(weights), axis=0)[1] > 0
-    # Rounded, so that the order of the documents does not decide between terms that are equally frequent.
+    # Rounded so that the order of the documents does not decide between equally frequent terms.
     score = np.where(varies, np.round(average / max(average.max(), np.finfo(float).tiny), 12), -1.0)
     kept = np.argsort(-score, kind="stable")[: min(most, int(varies.sum()))]
     return np.sort(kept)
@@ -206,37 +199,62 @@ def _counts(matrix: Any) -> bool:
 
 
 def predictive(weights: Any, ratings: FloatArray | None, selector: Any, most: int) -> IntArray:
-    """Columns that tell most about the rating, at most so many, in the order of the columns.
+    """Indices of the `most` columns that best predict the rating, sorted.
 
-    The default is `SelectKBest` with its own default score, the F-test between the ratings: unlike χ² it does not
-    depend on the units of a column, as the mixture does not. With more than 20 different ratings it is the F-test of a
-    regression.
+    The default is `SelectKBest` with the F-test between ratings. Like the mixture, and unlike χ², it does not depend
+    on the units of a column. With more than 20 distinct ratings it is the F-test of a regression.
     """
     if selector is None:
         assert ratings is not None
         score = f_classif if len(np.unique(ratings)) <= _MOST_CLASSES else f_regression
         selector = SelectKBest(score, k=min(most, weights.shape[1]))
-    with np.errstate(divide="ignore", invalid="ignore"):  # a term that tells the ratings apart without error
+    with np.errstate(divide="ignore", invalid="ignore"):  # a term that separates the ratings perfectly
         kept = np.flatnonzero(clone(selector).fit(weights, ratings).get_support())
     if len(kept) == 0:
-        raise ValueError(f"selector={selector!r} keeps none of the {weights.shape[1]} terms")
+        raise ValueError(f"selector={selector!r} keeps none of the {weights.shape[1]} terms: relax it")
     return kept
+
+
+def select_terms(
+    matrix: Any, weights: Any, ratings: FloatArray | None, selector: Any, max_terms: int, n_selected: int
+) -> IntArray:
+    """Indices of the columns to keep: the most frequent, and of these the most predictive if ratings vary."""
+    by_rating = selector is not None or (ratings is not None and len(np.unique(ratings)) > 1)
+    kept = frequent(matrix, weights, max_terms if by_rating else min(max_terms, n_selected))
+    if len(kept) == 0:
+        raise ValueError("no term distinguishes the documents: each is in all of them or in none")
+    return kept[predictive(weights[:, kept], ratings, selector, n_selected)] if by_rating else kept
+
+
+def check_weights(X: FloatArray, terms: NDArray[Any], n_documents: int, least: int) -> None:
+    """Raise a ValueError unless the documents with terms, X, are `least` or more and every term varies among them."""
+    if len(X) < least:
+        raise ValueError(
+            f"only {len(X)} of {n_documents} documents contain a selected term, and at least {least} are needed: "
+            "select more terms or give more documents"
+        )
+    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
+    if len(constant):
+        raise ValueError(
+            f"term {terms[constant[0]]!r} has the same weight in every document that contains a selected term: "
+            "remove it"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """What turns documents into weights of the kept terms.
+    """Turns documents into weights of the kept terms.
 
     Attributes
     ----------
-    vectorizer : fitted vectorizer, or None where documents are the rows of a matrix
-    weighting : fitted weighting
+    vectorizer : fitted vectorizer, or None if documents are rows of a matrix
+    weighting : fitted transformer
     columns : array of shape (p,)
-        The kept terms among all v of them.
+        Indices of the kept terms among all v terms.
     names : array of shape (p,)
-        Their names.
+        The kept terms.
     n_vocabulary : int
-        The number v.
+        Number v of terms.
     """
 
     vectorizer: Any
@@ -249,7 +267,7 @@ class Lexicon:
         """Weights of the kept terms in documents, dense, shape (N, p)."""
         if is_matrix(documents) != (self.vectorizer is None):
             wanted = "a matrix" if self.vectorizer is None else "texts"
-            raise ValueError(f"the model was fitted to {wanted}: give {wanted} here too")
+            raise ValueError(f"the model was fitted to {wanted}: give {wanted} here as well")
         matrix = as_matrix(documents if self.vectorizer is None else self.vectorizer.transform(as_texts(documents)))
         if matrix.shape[1] != self.n_vocabulary:
             raise ValueError(
@@ -259,16 +277,16 @@ class Lexicon:
         return X
 
     def packed(self) -> list[Any]:
-        """The lexicon in plain values; only the default vectorizer and the named weightings can be told so."""
+        """The lexicon as plain values; works for the default vectorizer and the named weightings."""
         vocabulary = None if self.vectorizer is None else [str(t) for t in self.vectorizer.get_feature_names_out()]
         return [vocabulary, getattr(self.weighting, "idf_", None), self.columns, self.names, self.n_vocabulary]
 
     @classmethod
     def unpacked(cls, values: list[Any], stop_words: Any) -> Lexicon:
-        """The lexicon of plain values."""
+        """The lexicon from the plain values of `packed`."""
         vocabulary, idf, *rest = values
         vectorizer = None if vocabulary is None else default_vectorizer(stop_words).set_params(vocabulary=vocabulary)
-        weighting = GivenWeights() if idf is None else RelativeTfidf()
+        weighting = _unchanged() if idf is None else RelativeTfidf()
         if idf is not None:
             weighting.idf_ = idf
         return cls(vectorizer, weighting, *rest)

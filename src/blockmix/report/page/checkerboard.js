@@ -1,18 +1,18 @@
-// Checkerboard: the standardized data, rows by component and columns by group.
+// Checkerboard: the standardized data, rows sorted by component and columns by group.
 
 class Checkerboard {
   constructor(board) {
-    Object.assign(this, { board, pixels: decoded(board.pixels), lens: new Lens(), image: null });
+    Object.assign(this, { board, pixels: decoded(board.pixels), viewport: new Viewport(), image: null });
     [this.columns, this.rows, this.p] = [board.starts.length - 1, board.rowStarts.length - 1, board.columns.length];
     this.reduced = this.columns < this.p;
-    // Lines of pixels are even, so the border of a component is a border of lines.
+    // No line of pixels spans two components.
     this.bands = runs(board.rowComponents, [...Array(this.rows).keys()]);
     this.sizes = report.families.map((labels) => groupsOf(labels).map((group) => group.length));
     redraws.add(() => (this.image = null));
     this.raster = new Raster({
       label: `Checkerboard of the standardized data: ${count(board.total, "row")} by component, `
         + `${count(this.p, "column")} by group. Arrow keys read the values, plus and minus zoom.`,
-      lens: this.lens, gutter: 112, footer: this.p <= 60 ? 92 : 0, ratio: null,
+      viewport: this.viewport, gutter: 112, footer: this.p <= 60 ? 92 : 0, ratio: null,
       shape: () => [this.columns, this.rows],
       image: () => (this.image ??= this.paint()),
       overlay: (context, place) => this.groups(context, place),
@@ -30,7 +30,7 @@ class Checkerboard {
     this.by = g;
     this.order = this.reduced ? this.board.columns : arranged(report.labels[g], leaves);
     this.image = null;
-    this.lens.changed();
+    this.viewport.changed();
   }
 
   byte(line, at) {
@@ -47,7 +47,7 @@ class Checkerboard {
     return canvas;
   }
 
-  /** A strip in the colors of its groups above each component, and their borders where they are contiguous. */
+  /** A strip above each component in the colors of its groups, and group borders where groups are contiguous. */
   groups(context, { X, Y }) {
     for (const { label: g, start, stop } of this.bands) {
       const [top, bottom] = [Y(start / this.rows), Y(stop / this.rows)];
@@ -102,9 +102,10 @@ class Checkerboard {
     const g = board.rowComponents[i];
     const members = order.slice(board.starts[j], board.starts[j + 1]);
     const averaged = count(board.rowStarts[i + 1] - board.rowStarts[i], "row");
-    const who = board.rows ? `row ${rowName(board.rows[i])}` : `mean of ${averaged}`;
+    const source = board.rows ? `row ${rowName(board.rows[i])}` : `mean of ${averaged}`;
     const value = ((this.byte(i, j) - 127) / 127) * board.limit;
-    return [columnsName(members, report.labels[g]), `${who} · component ${g}`, `${signed(value)} standard deviations`];
+    const deviations = `${signed(value)} standard deviations`;
+    return [columnsName(members, report.labels[g]), `${source} · component ${g}`, deviations];
   }
 }
 
@@ -115,15 +116,15 @@ function checkerboard(board) {
   const select = h("select", { id: "board-order", onchange: choose }, choices);
   const choosable = report.labels.length > 1 && !made.reduced;
   const line = count(Math.round(board.rowStarts.at(-1) / made.rows), "row");
-  const told = [
-    "The data, each column less its mean and divided by its deviation. Rows stand by component, columns by group; the "
-      + "strip above a component has the colors of its own groups.",
-    board.rows ? "" : `A line of pixels is the mean of about ${line}.`,
+  const texts = [
+    "The standardized data, rows sorted by component and columns by group. The strip above each component shows "
+      + "the colors of its own groups.",
+    board.rows ? "" : `Each line of pixels is the mean of about ${line}.`,
     board.sampled < board.total ? `Drawn from ${thousands(board.sampled)} of ${count(board.total, "row")}.` : "",
   ];
-  section("checkerboard", "Checkerboard", h("p", {}, told.filter(Boolean).join(" ")),
+  section("checkerboard", "Checkerboard", h("p", {}, texts.filter(Boolean).join(" ")),
     choosable ? h("label", { class: "choose" }, "Columns in the order of ", select) : null,
     h("figure", {}, made.raster.canvas),
     h("div", { class: "under" }, scale(board.limit.toFixed(1), "standard deviations"),
-      zoomButtons(made.lens, "the checkerboard")));
+      zoomButtons(made.viewport, "the checkerboard")));
 }

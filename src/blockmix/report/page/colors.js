@@ -1,11 +1,11 @@
-// Colors: a diverging map for signed values, with the page's own ground at zero, and colors of groups.
+// Colors: a diverging map for signed values whose middle is the background of the page, and the colors of groups.
 
 const DIVERGING = {
   light: ["#0a3d73", "#2f76b5", "#8fbbdc", "#f5f3ef", "#eda582", "#c6523a", "#7d1420"],
   dark: ["#a8d8ff", "#4f9fe0", "#22527f", "#191b1f", "#7d3b26", "#e0764c", "#ffcfae"],
 };
 
-// Okabe and Ito's colors, a little calmer, and two more; a column alone is gray.
+// Okabe and Ito's colors, slightly muted, and two more; a column alone is gray.
 const GROUP_COLORS = ["#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b"];
 
 const FONT = '-apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", system-ui, sans-serif';
@@ -22,7 +22,7 @@ function rgb(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-/** The 255 colors of the bytes 0 … 254, packed as a canvas holds them. */
+/** Colors of the bytes 0 … 254, packed as a canvas stores them. */
 function lookup() {
   const stops = DIVERGING[theme()].map(rgb);
   return Uint32Array.from({ length: 256 }, (_, byte) => {
@@ -33,12 +33,12 @@ function lookup() {
   });
 }
 
-/** Color of a group by its number; gray for a column alone. */
+/** Color of the group with this number; gray for a column alone. */
 function groupColor(number, alone) {
   return alone ? ink("faint") : GROUP_COLORS[number % GROUP_COLORS.length];
 }
 
-/** A color of the style sheet, as the theme has it. */
+/** A color of the current theme. */
 function ink(name) {
   const inks = {
     light: { text: "#1d2024", soft: "#5d646d", faint: "#a9aeb5", frame: "#14161a", ground: "#fff", accent: "#9a3412" },
@@ -47,7 +47,7 @@ function ink(name) {
   return inks[theme()][name];
 }
 
-/** The scale beside a picture: a bar of the diverging map with its limits. */
+/** Color scale of a picture with its limits. */
 function scale(limit, noun) {
   const bar = h("canvas", { width: 255, height: 1, "aria-hidden": "true" });
   const paint = () => {
@@ -61,7 +61,7 @@ function scale(limit, noun) {
   return h("p", { class: "scale" }, h("span", {}, `−${limit}`), bar, h("span", {}, `+${limit} ${noun}`));
 }
 
-/** Everything that is drawn again when the theme, the size or the paper changes. */
+/** Functions to call when the theme or the print mode changes. */
 const redraws = new Set();
 
 function redrawAll() {

@@ -1,12 +1,16 @@
-// Component: observed and estimated correlation, the tree, the slider that cuts it, and the groups it makes.
+// Component: observed and estimated correlation, the tree, the slider that cuts it, and the resulting groups.
 
 const GUTTER = Math.round(28 + Math.min(112, 6.2 * Math.max(...report.columns.map((name) => name.length), 7)));
 
-const NO_FEWER = "Fewer groups than fitted need the data: the estimated correlation is zero between groups.";
+const NO_FEWER = "Fewer groups than fitted need the data: estimated correlations are zero between groups.";
+
+const HOW_TO_ZOOM = "Click a map, then zoom with the wheel or + − 0. Arrow keys read values; drag to pan.";
+
+const LISTED_GROUPS = 20; // of more groups the smallest are folded
 
 class ComponentPanel {
   constructor(view, index) {
-    Object.assign(this, { view, index, id: `component-${index}`, lens: new Lens() });
+    Object.assign(this, { view, index, id: `component-${index}`, viewport: new Viewport() });
     this.pixels = decoded(view.pixels);
     this.p = view.leaves.length;
     this.cells = view.starts.length - 1;
@@ -23,7 +27,7 @@ class ComponentPanel {
     const { view, id } = this;
     const kinds = view.observed ? ["observed", "estimated"] : ["estimated"];
     this.rasters = kinds.map((kind) => this.raster(kind));
-    this.tree = new Dendrogram(view, this.lens, GUTTER, () => this.state, (K) => this.showCut(K));
+    this.tree = new Dendrogram(view, this.viewport, GUTTER, () => this.state, (K) => this.showCut(K));
     this.list = h("div", { class: "groups", id: `${id}-groups` });
     const titles = { observed: "Observed", estimated: "Estimated" };
     const figure = (raster, i) => h("figure", {}, h("figcaption", {}, titles[kinds[i]]), raster.canvas);
@@ -32,8 +36,8 @@ class ComponentPanel {
       h("div", { class: "maps" },
         h("figure", { class: "tree-figure" }, h("figcaption", {}, "Tree of the columns"), this.tree.canvas),
         this.controls(), this.rasters.map(figure)),
-      h("div", { class: "under" }, scale(1, "correlation"), zoomButtons(this.lens, view.name),
-        h("p", { class: "hint how" }, "Click a map, then wheel or + − 0 to zoom, arrows to walk; drag to move.")),
+      h("div", { class: "under" }, scale(1, "correlation"), zoomButtons(this.viewport, view.name),
+        h("p", { class: "hint how" }, HOW_TO_ZOOM)),
       this.list);
   }
 
@@ -45,7 +49,7 @@ class ComponentPanel {
 
   controls() {
     const { view, id, p } = this;
-    const bounds = { min: view.leastGroups, max: p, step: 1 };
+    const bounds = { min: view.minGroups, max: p, step: 1 };
     const change = (event) => this.showCut(Number(event.target.value));
     const about = { "aria-describedby": `${id}-status`, "aria-controls": `${id}-groups` };
     const label = `Number of groups, ${view.name}`;
@@ -63,30 +67,30 @@ class ComponentPanel {
       this.status, this.back, view.observed ? null : h("p", { class: "hint" }, NO_FEWER));
   }
 
-  showFitted(say = false) {
+  showFitted(spoken = false) {
     const { view, fittedK } = this;
-    const told = `As fitted: ${count(fittedK, "group")}` + (view.isCut
-      ? `, which is this tree cut at ${fittedK}.`
-      : ". The fit weighs the likelihood, and its groups are not a cut of this tree.");
-    this.show(view.labels, view.isCut ? fittedK : null, fittedK, told, say);
+    const text = `As fitted: ${count(fittedK, "group")}` + (view.isCut
+      ? `, the same as this tree cut into ${fittedK}.`
+      : ". The fit maximizes the likelihood; its groups are not a cut of this tree.");
+    this.show(view.labels, view.isCut ? fittedK : null, fittedK, text, spoken);
     this.back.classList.add("gone");
   }
 
   showCut(K) {
     const { view, p, fittedK } = this;
-    K = Math.min(p, Math.max(view.leastGroups, Math.round(K) || 1));
+    K = Math.min(p, Math.max(view.minGroups, Math.round(K) || 1));
     const labels = cut(view.merges, K);
     if (K === fittedK && labels.every((label, column) => label === view.labels[column])) return this.showFitted(true);
     const largest = Math.max(...groupsOf(labels).map((group) => group.length));
     const changed = moved(view.labels, labels);
-    const told = `Tree cut into ${count(K, "group")}; the largest has ${count(largest, "column")}. `
-      + `${count(changed, "column")} in another group than fitted.`;
-    this.show(labels, K, K, told, true);
+    const text = `Tree cut into ${count(K, "group")}; the largest has ${count(largest, "column")}. `
+      + `${count(changed, "column")} in a different group than fitted.`;
+    this.show(labels, K, K, text, true);
     this.back.classList.remove("gone");
   }
 
-  /** Draw the groups of these labels: colors, order, frames, tree and list. */
-  show(labels, K, shownK, told, say) {
+  /** Show the groups of these labels in the maps, the tree and the list; K is null if they are not a cut. */
+  show(labels, K, shownK, text, spoken) {
     const order = this.reduced ? this.view.leaves : arranged(labels, this.view.leaves);
     const sizes = groupsOf(labels).map((group) => group.length);
     const numbers = this.numbers(labels, order, sizes);
@@ -95,14 +99,14 @@ class ComponentPanel {
     this.state = { labels, order, K, colorOf, sizes, runs: runs(labels, order) };
     this.slider.value = this.number.value = shownK;
     this.slider.setAttribute("aria-valuetext", count(shownK, "group"));
-    this.status.textContent = told;
+    this.status.textContent = text;
     this.element.dataset.groups = shownK;
-    if (say) announce(`${this.view.name}: ${told}`);
-    this.list.replaceChildren(groupList(labels, colorOf));
-    this.lens.changed();
+    if (spoken) announce(`${this.view.name}: ${text}`);
+    this.list.replaceChildren(...groupList(labels, colorOf));
+    this.viewport.changed();
   }
 
-  /** Numbers that choose the groups' colors: as in the other components, where there is a color for each. */
+  /** Color number of each group: the same as in other components if there are enough colors. */
   numbers(labels, order, sizes) {
     const families = report.families[Math.min(this.index, report.families.length - 1)];
     const enough = Math.max(...families) < GROUP_COLORS.length;
@@ -117,7 +121,7 @@ class ComponentPanel {
     return new Raster({
       label: `${kind} correlation of ${count(p, "column")}, ${view.name}. `
         + `Arrow keys read the values, plus and minus zoom.${names}`,
-      lens: this.lens, gutter: GUTTER, footer: 0, ratio: 1,
+      viewport: this.viewport, gutter: GUTTER, footer: 0, ratio: 1,
       shape: () => [this.cells, this.cells],
       image: () => (this.images[kind] ??= this.paint(kind)),
       overlay: (context, place) => this.frames(context, place),
@@ -145,17 +149,19 @@ class ComponentPanel {
     return canvas;
   }
 
+  /** Frames around the groups that are large enough not to be hidden by them. */
   frames(context, { X, Y, width, zoom }) {
     const { p } = this;
     context.strokeStyle = ink("frame");
-    context.lineWidth = (width * zoom) / p > 6 ? 1.6 : 1;
     for (const { start, stop } of this.state.runs) {
-      if (stop - start === 1 && (width * zoom) / p < 5) continue;
-      context.strokeRect(X(start / p), Y(start / p), X(stop / p) - X(start / p), Y(stop / p) - Y(start / p));
+      const side = ((stop - start) / p) * width * zoom;
+      if (side < 6) continue;
+      context.lineWidth = side > 12 ? 1.6 : 1;
+      context.strokeRect(X(start / p), Y(start / p), side, Y(stop / p) - Y(start / p));
     }
   }
 
-  /** Names of the columns where there is room for them, else the sizes of the groups; a strip in the groups' colors. */
+  /** Column names if they fit, else group sizes; and a strip in the groups' colors. */
   names(context, { margin, height, Y, zoom }) {
     const { p } = this;
     const { runs, order, colorOf, sizes } = this.state;
@@ -191,7 +197,7 @@ class ComponentPanel {
   }
 }
 
-/** How many columns would have to change group to turn one partition into the other, groups matched greedily. */
+/** Number of columns that change group between two partitions, with groups matched greedily. */
 function moved(before, after) {
   const overlap = new Map();
   before.forEach((a, column) => {
@@ -210,7 +216,7 @@ function moved(before, after) {
   return before.length - kept;
 }
 
-/** The groups by name: largest first, columns alone together at the end. */
+/** List of the groups, largest first, with single columns together at the end; the smallest of many are folded. */
 function groupList(labels, colorOf) {
   const groups = groupsOf(labels).map((columns, label) => ({ columns, label }));
   const together = groups.filter(({ columns }) => columns.length > 1);
@@ -219,7 +225,18 @@ function groupList(labels, colorOf) {
   const most = labels.length > 60 ? 9 : 40;
   const line = (head, columns, color) => h("li", {}, dot(color), h("b", {}, `${head} · ${columns.length}`), " ",
     names(columns.map(columnName), most));
-  return h("ul", { "aria-label": "Groups" },
-    together.map(({ columns, label }) => line(`Group ${label}`, columns, colorOf(label))),
+  const lines = (part) => part.map(({ columns, label }) => line(`Group ${label}`, columns, colorOf(label)));
+  const list = h("ul", { "aria-label": "Groups" }, lines(together.slice(0, LISTED_GROUPS)),
     alone.length ? line("Alone", alone, ink("faint")) : null);
+  const rest = together.slice(LISTED_GROUPS);
+  if (!rest.length) return [list];
+  const unfold = () => {
+    list.children[LISTED_GROUPS - 1].after(...lines(rest));
+    button.remove();
+  };
+  const [least, largest] = [rest.at(-1).columns.length, rest[0].columns.length];
+  const sizes = least === largest ? `${least} columns` : `${least} to ${largest} columns`;
+  const text = `and ${count(rest.length, "more group")} of ${sizes}`;
+  const button = h("button", { type: "button", class: "more", onclick: unfold }, text);
+  return [list, button];
 }

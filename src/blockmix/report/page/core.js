@@ -1,8 +1,8 @@
-// The document, elements made of text, and the tree of the columns: what every other part of the page needs.
+// Shared by all parts of the page: the data of the report, DOM elements, and the tree of the columns.
 
 const report = JSON.parse(document.getElementById("report-data").textContent);
 
-/** An element; "on…" attributes are listeners, strings become text nodes and never markup. */
+/** Create an element. "on…" attributes are listeners; strings become text nodes, never markup. */
 function h(tag, attributes = {}, ...children) {
   const drawn = ["svg", "path", "line", "circle", "text", "g", "title"].includes(tag);
   const element = drawn ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
@@ -15,12 +15,12 @@ function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Bytes of base64 text. */
+/** Bytes of a base64 string. */
 function decoded(text) {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-/** Labels renumbered 0, 1, … by first appearance, as blockmix numbers groups. */
+/** Labels renumbered 0, 1, … by first appearance, as in Python. */
 function canonical(labels) {
   const numbers = new Map();
   return Array.from(labels, (label) => {
@@ -29,19 +29,19 @@ function canonical(labels) {
   });
 }
 
-/** Group of each column after the first p − K merges of a tree: exactly K groups, ties or not. */
+/** Group of each column after the first p − K merges of a tree: exactly K groups, even with ties. */
 function cut(merges, K) {
   const p = merges.length / 2 + 1;
   const member = Array.from({ length: 2 * p - 1 }, (_, node) => node);
   for (let k = p - K - 1; k >= 0; k--) {
-    // A node reached from above passes its name down, so in the end a leaf bears its topmost merged node.
+    // Names are passed down from the top, so a leaf ends up with the name of its topmost merged node.
     member[merges[2 * k]] = member[p + k];
     member[merges[2 * k + 1]] = member[p + k];
   }
   return canonical(member.slice(0, p));
 }
 
-/** Columns with the groups contiguous: a group stands where its first leaf is, columns within it as in the tree. */
+/** Columns with contiguous groups: groups by their first leaf, columns within a group in leaf order. */
 function arranged(labels, leaves) {
   const first = new Map();
   leaves.forEach((column, place) => {
@@ -51,7 +51,7 @@ function arranged(labels, leaves) {
   return [...leaves].sort((a, b) => first.get(labels[a]) - first.get(labels[b]) || place[a] - place[b]);
 }
 
-/** Stretches of one label along an order. */
+/** Runs of equal labels along an order. */
 function runs(labels, order) {
   const found = [];
   order.forEach((column, at) => {
@@ -79,7 +79,7 @@ function columnName(column) {
   return report.columns[column];
 }
 
-/** A column with its group, or a stretch of neighbors that one pixel averages. */
+/** A column with its group, or the range of neighbors that one pixel averages. */
 function columnsName(columns, labels) {
   const [first, last] = [columns[0], columns.at(-1)];
   if (columns.length === 1) return `${columnName(first)} · group ${labels[first]}`;
@@ -102,12 +102,12 @@ function signed(value, digits = 2) {
   return (value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 }
 
-/** Say something to a screen reader, once. */
+/** Announce a text to screen readers. */
 function announce(text) {
   document.getElementById("live").textContent = text;
 }
 
-/** A section of the page with its heading, entered into the navigation. */
+/** Append a section with a heading, and link to it in the navigation. */
 function section(id, heading, ...children) {
   const title = h("h2", { id: `${id}-heading` }, heading);
   const made = h("section", { id, "aria-labelledby": `${id}-heading` }, title, children);

@@ -1,12 +1,12 @@
-// Dendrogram: the tree of the columns above their map, in the colors of the groups, with the line of the cut.
+// Dendrogram of the columns, in the colors of the groups, with the line of the cut.
 
 class Dendrogram {
   /**
-   * view: a component of the document; lens and gutter as the map's; state() → { labels, order, K or null, colorOf };
-   * choose(K) is called by a click at the height of a cut.
+   * view: a component of the report; viewport and gutter as of its maps; state() → { labels, order, K or null,
+   * colorOf }; choose(K) is called when the tree is clicked at the height of a cut.
    */
-  constructor(view, lens, gutter, state, choose) {
-    Object.assign(this, { view, lens, gutter, state });
+  constructor(view, viewport, gutter, state, choose) {
+    Object.assign(this, { view, viewport, gutter, state });
     this.top = Math.max(1e-9, ...view.heights) * 1.04;
     const label = `Dendrogram of ${count(view.leaves.length, "column")}; the slider cuts it`;
     this.canvas = h("canvas", { class: "tree", role: "img", "aria-label": label });
@@ -15,7 +15,7 @@ class Dendrogram {
       const height = (1 - (event.clientY - box.top - 4) / (box.height - 8)) * this.top;
       choose(view.heights.filter((value) => value > height).length + 1);
     });
-    lens.viewers.push(() => this.draw());
+    viewport.listeners.push(() => this.draw());
     redraws.add(() => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
@@ -29,7 +29,7 @@ class Dendrogram {
     context.setTransform(sharp, 0, 0, sharp, 0, 0);
     const margin = Math.round(Math.min(this.gutter, box.width * 0.3));
     const width = box.width - margin;
-    const X = (at) => margin + (at / this.view.leaves.length - this.lens.x) * this.lens.zoom * width;
+    const X = (at) => margin + (at / this.view.leaves.length - this.viewport.x) * this.viewport.zoom * width;
     const Y = (height) => 4 + (1 - height / this.top) * (box.height - 8);
     this.axis(context, margin, Y);
     context.beginPath();
@@ -78,7 +78,7 @@ class Dendrogram {
     }
   }
 
-  /** The cut: half-way between the last merge that is made and the first that is not. */
+  /** The cut, halfway between the last merge below it and the first above. */
   line(context, margin, width, Y) {
     const { K } = this.state();
     const { heights } = this.view;

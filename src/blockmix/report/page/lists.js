@@ -1,4 +1,4 @@
-// Lists: biclusters with their columns and rows, columns that change group, and how the result was made.
+// Lists: biclusters, columns that change group, and how the result was made.
 
 function biclusters() {
   const members = report.summaries.map(() => []);
@@ -24,13 +24,13 @@ function biclusters() {
       .map((item) => () => built(item, query));
   };
   const listed = report.rowLabels || !report.isMixture
-    ? "" : " The rows are too many to list here; rows.csv or row_labels_ has them.";
-  const [heading, what, head, told] = report.isMixture
+    ? "" : " There are too many rows to list here; see rows.csv or row_labels_.";
+  const [heading, noun, head, text] = report.isMixture
     ? ["Biclusters", "bicluster", "Component · group", "A bicluster is the rows of a component and the columns of "
       + "one of its groups. Search by column, row, or “component 1”."]
     : ["Groups", "group", "Group", "The column groups. Search by column."];
-  const heads = [head, "Columns", "How many", "Rows", "Mean |r|", "Which rows"];
-  section("biclusters", heading, h("p", {}, told + listed), searchable("bicluster-table", what, heads, make));
+  const heads = [head, "Columns", "Number", "Rows", "Mean |r|", "Row names"];
+  section("biclusters", heading, h("p", {}, text + listed), searchable("bicluster-table", noun, heads, make));
 }
 
 function moves() {
@@ -45,8 +45,8 @@ function moves() {
   const chip = (column, g) => {
     const family = families[g][column];
     const size = sizes[g][family];
-    const told = size === 1 ? "alone" : count(size, "column");
-    const made = h("span", { class: "chip" }, letter(family), h("small", {}, told));
+    const text = size === 1 ? "alone" : count(size, "column");
+    const made = h("span", { class: "chip" }, letter(family), h("small", {}, text));
     made.style.setProperty("--chip", groupColor(family, size === 1));
     return made;
   };
@@ -65,11 +65,11 @@ function moves() {
     const box = h("input", { type: "checkbox", id: "only-moved", checked: only, onchange: turn });
     return h("label", { class: "tick" }, box, " only columns that change group");
   };
-  const told = movers
-    ? `${thousands(movers)} of ${count(all.length, "column")} do not have the same letter everywhere.`
+  const text = movers
+    ? `The letter of ${thousands(movers)} of ${count(all.length, "column")} differs between components.`
     : "Every column has the same letter in all components.";
   section("moves", "Columns that change group",
-    h("p", {}, `Groups of different components that share most columns have the same letter. ${told}`),
+    h("p", {}, `Groups that share most columns have the same letter in all components. ${text}`),
     searchable("moves-table", "column", ["Column", ...families.map((_, g) => `Component ${g}`)], make, tick));
 }
 
@@ -83,7 +83,7 @@ function made() {
   };
   const write = () => navigator.clipboard?.writeText(command).then(copied);
   const copy = h("button", { type: "button", onclick: write }, "Copy");
-  const again = [h("h3", {}, "To make it again"), h("pre", { tabindex: 0 }, h("code", {}, command ?? "")), copy];
+  const again = [h("h3", {}, "To reproduce it"), h("pre", { tabindex: 0 }, h("code", {}, command ?? "")), copy];
   section("made", "How it was made",
     h("p", {}, `${report.estimator} of blockmix ${version}, Python ${python}, NumPy ${numpy}; page written ${date}.`),
     command ? h("div", { class: "command" }, again) : null,

@@ -1,10 +1,10 @@
-// The page: its parts in order, the theme, and paper.
+// The page: its sections in order, the theme, and printing.
 
-const WITHOUT_ROWS = "This page was made without the data, so it has no picture of them and no observed correlations. "
-  + "Give the data to have them: write_report(model, path, X), or blockmix report MODEL FILE.";
-const CORRELATIONS = "Which columns move together. Blue is negative, red positive; a frame is a column group. The "
-  + "estimated correlation is zero between groups. The slider cuts the tree at another number of groups.";
-const SEALED = "One file: nothing is fetched, nothing is sent.";
+const WITHOUT_ROWS = "This page was written without the data, so it has no checkerboard and no observed correlations. "
+  + "To include them, use write_report(model, path, X) or blockmix report MODEL FILE.";
+const CORRELATIONS = "Which columns vary together. Blue is negative, red is positive, and frames are column groups. "
+  + "Estimated correlations are zero between groups. The slider cuts the tree into another number of groups.";
+const OFFLINE = "This file loads nothing and sends nothing.";
 
 function page() {
   const { version } = report.made;
@@ -14,7 +14,7 @@ function page() {
   document.getElementById("title").textContent = report.title;
   document.getElementById("brand-note").textContent = version;
   document.getElementById("lead").textContent = `${lead}. ${report.estimator}.`;
-  document.getElementById("foot").textContent = `Made by blockmix ${version}. ${SEALED}`;
+  document.getElementById("foot").textContent = `Made by blockmix ${version}. ${OFFLINE}`;
   overview();
   const missing = h("p", { class: "note", id: "without-rows" }, WITHOUT_ROWS);
   if (!report.hasRows) document.getElementById("main").append(missing);
@@ -28,16 +28,18 @@ function page() {
 
 function themes() {
   const button = document.getElementById("theme");
+  const other = () => (theme() === "dark" ? "light" : "dark");
   const show = () => {
-    button.setAttribute("aria-pressed", String(theme() === "dark"));
+    button.textContent = other() === "dark" ? "Dark" : "Light";
+    button.setAttribute("aria-label", `Switch to ${other()} colors`);
     redrawAll();
   };
   button.addEventListener("click", () => {
-    document.documentElement.dataset.theme = theme() === "dark" ? "light" : "dark";
+    document.documentElement.dataset.theme = other();
     show();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
-  // On paper everything is drawn in the light colors, and sharp.
+  // Print in light colors and at a higher resolution.
   const print = (on) => {
     printing = on;
     redrawAll();

@@ -1,4 +1,4 @@
-// Overview: the figures of the fit, its warnings, known classes, the objective and the candidates that were compared.
+// Overview: key figures, warnings, known classes, the objective and the candidates that were compared.
 
 function overview() {
   const facts = report.facts.map(({ name, value, note }) =>
@@ -9,7 +9,7 @@ function overview() {
 
 function warnings() {
   if (!report.warnings.length) return h("p", { class: "fine" }, "The fit gave no warnings.");
-  const heading = h("h3", {}, `${count(report.warnings.length, "warning")} of the fit`);
+  const heading = h("h3", {}, `${count(report.warnings.length, "warning")} from the fit`);
   return h("div", { class: "warn", role: "note" }, heading,
     h("ul", {}, report.warnings.map((text) => h("li", {}, text))));
 }
@@ -33,7 +33,7 @@ function classes() {
   const known = report.classes;
   if (!known) return null;
   const matched = `${(100 * known.accuracy).toFixed(1)} % of the rows are in the component that matches their class.`;
-  const unknown = known.unknown ? ` ${count(known.unknown, "row")} without a known class not counted.` : "";
+  const unknown = known.unknown ? ` Rows without a known class, not counted: ${thousands(known.unknown)}.` : "";
   const rest = (other) => (known.others ? [other] : []);
   const lines = known.counts.map((counts, g) => row([`Component ${g}`, ...counts, ...rest(known.otherCounts[g])]));
   const heads = ["", ...known.names, ...rest(`${thousands(known.others)} others`)];
@@ -48,7 +48,7 @@ function trace() {
   const label = `Objective from ${values[0].toFixed(1)} to ${values.at(-1).toFixed(1)} in ${values.length} iterations`;
   return h("div", {}, h("h3", {}, "Objective by iteration"),
     chart(label, [values.map((y, i) => ({ x: i + 1, y }))], "iteration", ""),
-    h("p", { class: "hint" }, "Log-likelihood with the penalties of the fit; it never falls."));
+    h("p", { class: "hint" }, "Log-likelihood plus the penalties of the fit; it never decreases."));
 }
 
 function selection() {
@@ -64,24 +64,26 @@ function selection() {
     String(line.components) + (line.best ? " (best)" : ""), line.asked, line.groups.join(", ") || "–",
     line.parameters ?? "–", number(line.bic), number(line.icl), line.outcome,
   ], { class: line.best ? "best" : null }));
-  const heads = ["Components", "Groups asked", "Groups found", "Parameters", "BIC", "ICL", "Outcome"];
+  const heads = ["Components", "Groups requested", "Groups found", "Parameters", "BIC", "ICL", "Outcome"];
   return h("div", { class: "wide" }, h("h3", {}, "Candidates compared"),
     h("div", { class: "candidates" },
       series.length ? chart(`${name} by number of components`, series, "components", name) : null,
       table("Candidates and their criteria", heads, lines)));
 }
 
-/** A line chart of series of points {x, y, mark}; x are whole numbers, and points with a mark have a dot. */
+/** Line chart of series of points {x, y, mark}, x whole numbers; marked points have a dot. */
 function chart(label, series, xName, yName) {
   const [xs, ys] = ["x", "y"].map((axis) => series.flat().map((point) => point[axis]));
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const X = (x) => 64 + (right > left ? (x - left) / (right - left) : 0.5) * 320;
-  const Y = (y) => 12 + (high > low ? (high - y) / (high - low) : 0.5) * 120;
   const digits = high - low < 10 ? 1 : 0;
+  const number = (y) => thousands(y.toFixed(digits)).replace("-", "−");
+  const margin = Math.max(60, 16 + Math.max(...[number(low), number(high), yName].map(textWidth)));
+  const X = (x) => margin + 4 + (right > left ? (x - left) / (right - left) : 0.5) * (384 - margin);
+  const Y = (y) => 12 + (high > low ? (high - y) / (high - low) : 0.5) * 120;
   const text = (x, y, anchor, words) => h("text", { x, y, "text-anchor": anchor }, words);
   const level = (y) => [
-    h("line", { x1: 60, x2: 390, y1: Y(y), y2: Y(y), class: "rule" }),
-    text(54, Y(y) + 4, "end", thousands(y.toFixed(digits)).replace("-", "−")),
+    h("line", { x1: margin, x2: 390, y1: Y(y), y2: Y(y), class: "rule" }),
+    text(margin - 6, Y(y) + 4, "end", number(y)),
   ];
   const ticks = right - left < 12 ? [...new Set(xs)] : [left, right];
   const line = (points, i) => h("g", { class: `series-${i % 6}` },
@@ -90,5 +92,12 @@ function chart(label, series, xName, yName) {
       .map(({ x, y, mark }) => h("circle", { cx: X(x), cy: Y(y), r: mark === "best" ? 5 : 3, class: mark })));
   return h("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": label, class: "chart" },
     [...new Set([high, low])].map(level), ticks.map((x) => text(X(x), 150, "middle", String(x))),
-    text(224, 168, "middle", xName), text(54, 76, "end", yName), series.map(line));
+    text((margin + 388) / 2, 168, "middle", xName), text(margin - 6, 76, "end", yName), series.map(line));
+}
+
+/** Width of a text in a chart. */
+function textWidth(text) {
+  const context = h("canvas").getContext("2d");
+  context.font = `11px ${FONT}`;
+  return context.measureText(text).width;
 }

@@ -1,16 +1,16 @@
-// Raster: a matrix of pixels on a canvas with zoom, a cursor and names at its left side.
+// Raster: a matrix of pixels on a canvas, with zoom, a cursor and names on its left.
 
-/** What part of a picture is seen, and where the cursor is, in fractions of the picture; shared by linked pictures. */
-class Lens {
+/** The visible part of a picture and its cursor, in fractions of the picture; linked pictures share one. */
+class Viewport {
   constructor() {
-    Object.assign(this, { x: 0, y: 0, zoom: 1, cursor: null, viewers: [] });
+    Object.assign(this, { x: 0, y: 0, zoom: 1, cursor: null, listeners: [] });
   }
 
   changed() {
-    this.viewers.forEach((view) => view());
+    this.listeners.forEach((listener) => listener());
   }
 
-  /** Zoom by a factor around a point that stays in place. */
+  /** Zoom around a fixed point. */
   scale(factor, u = this.x + 0.5 / this.zoom, v = this.y + 0.5 / this.zoom, most = 64) {
     const zoom = Math.min(most, Math.max(1, this.zoom * factor));
     this.move(u - ((u - this.x) * this.zoom) / zoom, v - ((v - this.y) * this.zoom) / zoom, zoom);
@@ -22,7 +22,7 @@ class Lens {
     this.changed();
   }
 
-  /** Move as little as needed to see a point. */
+  /** Pan as little as needed to show a point. */
   show(u, v) {
     const width = 1 / this.zoom;
     const near = (at, from) => Math.min(at, Math.max(from, at - width));
@@ -32,28 +32,28 @@ class Lens {
 
 class Raster {
   /**
-   * options: label for screen readers, lens, gutter; shape() → [columns, rows] of cells, image() → canvas of pixels,
-   * overlay(context, place) and margin(context, place) draw on and beside it, describe(u, v) → lines of text,
-   * ratio: height by width, or null for the height of the style sheet; footer: room below, which below(context, place)
-   * fills.
+   * Options: label for screen readers; viewport; gutter, the width on the left; footer, the height below;
+   * ratio, height by width, or null for the height of the style sheet.
+   * Callbacks: shape() → [columns, rows] of cells; image() → canvas of pixels; overlay(context, place),
+   * margin(context, place) and below(context, place) draw on, left of and below it; describe(u, v) → lines of text.
    */
   constructor(options) {
     Object.assign(this, options);
     const role = { role: "application", "aria-roledescription": "heat map", "aria-label": this.label };
     this.canvas = h("canvas", { class: "raster", tabindex: 0, ...role });
-    this.lens.viewers.push(() => this.draw());
+    this.viewport.listeners.push(() => this.draw());
     redraws.add(() => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     this.listen();
   }
 
-  /** Where things are on the canvas now: margin, width, height, and screen places of fractions. */
+  /** Current layout of the canvas, and conversions between screen positions and fractions. */
   place() {
     const box = this.canvas.getBoundingClientRect();
     const margin = Math.round(Math.min(this.gutter, box.width * 0.3));
     const width = Math.max(1, box.width - margin);
     const height = this.ratio === null ? Math.max(1, box.height - this.footer) : width * this.ratio;
-    const { x, y, zoom } = this.lens;
+    const { x, y, zoom } = this.viewport;
     return {
       box, margin, width, height, zoom,
       X: (u) => margin + (u - x) * zoom * width,
@@ -78,7 +78,7 @@ class Raster {
     context.rect(margin, 0, width, height);
     context.clip();
     const image = this.image();
-    const zoom = this.lens.zoom * sharp;
+    const zoom = this.viewport.zoom * sharp;
     context.imageSmoothingEnabled = image.width > width * zoom || image.height > height * zoom;
     context.imageSmoothingQuality = "high";
     context.drawImage(image, X(0), Y(0), X(1) - X(0), Y(1) - Y(0));
@@ -95,7 +95,7 @@ class Raster {
   }
 
   crosshair(context, { X, Y, margin, width, height }) {
-    const cursor = this.lens.cursor;
+    const cursor = this.viewport.cursor;
     if (!cursor || printing) return;
     const [columns, rows] = this.shape();
     const [i, j] = [Math.floor(cursor.u * columns), Math.floor(cursor.v * rows)];
@@ -111,20 +111,20 @@ class Raster {
     context.strokeRect(left, top, Math.max(2, across), Math.max(2, down));
   }
 
-  /** Put the cursor at a fraction of the picture, tell what is there. */
+  /** Move the cursor to a fraction of the picture; returns the description of what is there. */
   point(u, v, event = null) {
-    const lens = this.lens;
-    const { x, y, zoom } = lens;
+    const viewport = this.viewport;
+    const { x, y, zoom } = viewport;
     const seen = u >= x && v >= y && u < x + 1 / zoom && v < y + 1 / zoom;
-    lens.cursor = seen ? { u, v } : null;
-    lens.changed();
-    const lines = lens.cursor ? this.describe(u, v) : null;
+    viewport.cursor = seen ? { u, v } : null;
+    viewport.changed();
+    const lines = viewport.cursor ? this.describe(u, v) : null;
     if (event) showTip(lines, event.clientX, event.clientY);
     return lines;
   }
 
   listen() {
-    const { canvas, lens } = this;
+    const { canvas, viewport } = this;
     const at = (event) => {
       const place = this.place();
       return [place.U(event.clientX - place.box.left), place.V(event.clientY - place.box.top), place];
@@ -134,11 +134,11 @@ class Raster {
       const [u, v, place] = at(event);
       if (!drag) return this.point(u, v, event);
       const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
-      lens.move(drag.u - dx / place.width / lens.zoom, drag.v - dy / place.height / lens.zoom);
+      viewport.move(drag.u - dx / place.width / viewport.zoom, drag.v - dy / place.height / viewport.zoom);
     });
     canvas.addEventListener("pointerdown", (event) => {
-      if (lens.zoom > 1) {
-        drag = { x: event.clientX, y: event.clientY, u: lens.x, v: lens.y };
+      if (viewport.zoom > 1) {
+        drag = { x: event.clientX, y: event.clientY, u: viewport.x, v: viewport.y };
         canvas.setPointerCapture(event.pointerId);
         showTip(null);
       } else this.point(...at(event).slice(0, 2), event);
@@ -150,33 +150,33 @@ class Raster {
       if (!drag) this.point(-1, -1);
       showTip(null);
     });
-    canvas.addEventListener("dblclick", (event) => lens.scale(2, ...at(event).slice(0, 2)));
-    // The wheel scrolls the page until a map is chosen by a click or a key: a page that zooms by surprise is a trap.
+    canvas.addEventListener("dblclick", (event) => viewport.scale(2, ...at(event).slice(0, 2)));
+    // The wheel zooms only after a click or key press on the map; until then it scrolls the page.
     canvas.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && document.activeElement !== canvas) return;
       event.preventDefault();
-      lens.scale(Math.exp(-event.deltaY / 300), ...at(event).slice(0, 2));
+      viewport.scale(Math.exp(-event.deltaY / 300), ...at(event).slice(0, 2));
     }, { passive: false });
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => this.point(-1, -1));
-    lens.viewers.push(() => canvas.classList.toggle("zoomed", lens.zoom > 1));
+    viewport.listeners.push(() => canvas.classList.toggle("zoomed", viewport.zoom > 1));
   }
 
   key(event) {
     const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-    const lens = this.lens;
+    const viewport = this.viewport;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "+" || event.key === "=") lens.scale(1.5, lens.cursor?.u, lens.cursor?.v);
-    else if (event.key === "-") lens.scale(1 / 1.5, lens.cursor?.u, lens.cursor?.v);
-    else if (event.key === "0") lens.move(0, 0, 1);
+    if (event.key === "+" || event.key === "=") viewport.scale(1.5, viewport.cursor?.u, viewport.cursor?.v);
+    else if (event.key === "-") viewport.scale(1 / 1.5, viewport.cursor?.u, viewport.cursor?.v);
+    else if (event.key === "0") viewport.move(0, 0, 1);
     else if (event.key === "Escape") this.point(-1, -1);
     else if (steps[event.key]) {
       const [columns, rows] = this.shape();
-      const cursor = lens.cursor ?? { u: lens.x, v: lens.y };
+      const cursor = viewport.cursor ?? { u: viewport.x, v: viewport.y };
       const step = (fraction, n, by) => (Math.min(n - 1, Math.max(0, Math.floor(fraction * n) + by)) + 0.5) / n;
-      const by = lens.cursor ? steps[event.key] : [0, 0];
+      const by = viewport.cursor ? steps[event.key] : [0, 0];
       const [u, v] = [step(cursor.u, columns, by[0]), step(cursor.v, rows, by[1])];
-      lens.show(u, v);
+      viewport.show(u, v);
       const place = this.place();
       const lines = this.point(u, v, { clientX: place.box.left + place.X(u), clientY: place.box.top + place.Y(v) });
       announce(lines.join(", "));
@@ -185,16 +185,16 @@ class Raster {
   }
 }
 
-/** Buttons that zoom a lens. */
-function zoomButtons(lens, what) {
+/** Zoom buttons of a viewport. */
+function zoomButtons(viewport, noun) {
   const button = (text, label, act) =>
-    h("button", { type: "button", "aria-label": `${label} (${what})`, title: label, onclick: act }, text);
-  return h("span", { class: "zoom", role: "group", "aria-label": `Zoom of ${what}` },
-    button("+", "Zoom in", () => lens.scale(1.6)), button("−", "Zoom out", () => lens.scale(1 / 1.6)),
-    button("Reset", "Show all", () => lens.move(0, 0, 1)));
+    h("button", { type: "button", "aria-label": `${label} (${noun})`, title: label, onclick: act }, text);
+  return h("span", { class: "zoom", role: "group", "aria-label": `Zoom of ${noun}` },
+    button("+", "Zoom in", () => viewport.scale(1.6)), button("−", "Zoom out", () => viewport.scale(1 / 1.6)),
+    button("Reset", "Show all", () => viewport.move(0, 0, 1)));
 }
 
-/** The small label at the pointer. */
+/** Show lines of text at the pointer, or hide them if lines is null. */
 function showTip(lines, x = 0, y = 0) {
   const tip = document.getElementById("tip");
   tip.hidden = !lines;
@@ -206,7 +206,7 @@ function showTip(lines, x = 0, y = 0) {
   tip.style.top = `${Math.max(4, y + 18 + height > window.innerHeight ? y - height - 12 : y + 18)}px`;
 }
 
-/** Text that fits a width, cut at its end. */
+/** Text truncated to a width. */
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let length = text.length;

@@ -1,10 +1,13 @@
-// Tables: plain ones, one with a search field, and lists of names within a cell.
+// Tables, searchable tables, and lists of names within a cell.
 
 function table(caption, heads, rows, attributes = {}) {
   const head = h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)));
   const made = h("table", attributes, h("caption", { class: "unseen" }, caption), h("thead", {}, head));
   made.append(rows instanceof Element ? rows : h("tbody", {}, rows));
-  return h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 }, made);
+  const box = h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 }, made);
+  const resized = new ResizeObserver(() => box.classList.toggle("wide", made.offsetWidth > box.clientWidth));
+  [box, made].forEach((element) => resized.observe(element));
+  return box;
 }
 
 function row(cells, attributes = {}) {
@@ -12,10 +15,10 @@ function row(cells, attributes = {}) {
   return h("tr", attributes, h("th", { scope: "row" }, first), others.map((cell) => h("td", {}, cell)));
 }
 
-/** A table with a search field; make(query) → builders of rows, of which a long list is shown in parts. */
-function searchable(id, what, heads, make, ...extra) {
+/** A table with a search field; make(query) returns builders of rows, of which the first 60 are shown. */
+function searchable(id, noun, heads, make, ...extra) {
   const body = h("tbody");
-  const told = h("p", { class: "hint", role: "status", id: `${id}-count` });
+  const status = h("p", { class: "hint", role: "status", id: `${id}-count` });
   const more = h("button", { type: "button", class: "more-rows", onclick: () => fill(Infinity) });
   const field = h("input", {
     type: "search", id: `${id}-search`, autocomplete: "off", spellcheck: "false", oninput: () => fill(),
@@ -23,17 +26,17 @@ function searchable(id, what, heads, make, ...extra) {
   const fill = (most = 60) => {
     const rows = make(field.value.trim().toLowerCase());
     body.replaceChildren(...rows.slice(0, most).map((build) => build()));
-    told.textContent = count(rows.length, what) + (rows.length > most ? `, the first ${most} shown` : "");
+    status.textContent = count(rows.length, noun) + (rows.length > most ? `, the first ${most} shown` : "");
     more.hidden = rows.length <= most;
     more.textContent = `Show all ${thousands(rows.length)}`;
   };
   const label = h("label", { for: `${id}-search` }, "Search");
   const tools = h("div", { class: "search" }, label, field, extra.map((build) => build(() => fill())));
   fill();
-  return [tools, told, table(`Table: ${what}s`, heads, body, { id }), more];
+  return [tools, status, table(`Table: ${noun}s`, heads, body, { id }), more];
 }
 
-/** A list of names as text; the rest of a long one comes on demand. Names that match a search are marked and first. */
+/** A list of names, long ones folded. Names that match the search come first and are highlighted. */
 function names(list, most, query = "") {
   const hit = (name) => query !== "" && name.toLowerCase().includes(query);
   const sorted = query ? [...list.filter(hit), ...list.filter((name) => !hit(name))] : list;

@@ -1,0 +1,181 @@
+"""Stored values: the table of the objects that a saved model may hold, and what makes each of them valid.
+
+The names in the table are those in the files. They stay when a class or a field is renamed, so that files of earlier
+versions load. A file may hold anything, so an object is checked when it is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from blockmix.em.block.parameters import Parameters, assemble
+from blockmix.em.factor.parameters import FactorParameters
+from blockmix.em.loop import LoopState
+from blockmix.estimators.topics.importance import Topic
+from blockmix.grouping.protocols import Grouping, Rule
+from blockmix.grouping.registry import GROUPINGS, RULES
+from blockmix.persistence.values import Codec, Codecs, stored
+from blockmix.rows import Resolution
+from blockmix.structure.block_models import BlockModel, FactorBlock, FullBlock, TreeBlock
+from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray
+
+# Least diagonal entry of a Cholesky factor, relative to its row. Factors of singular matrices have about 1e-8.
+_LEAST_PIVOT = 1e-12
+_WEIGHT_ROUNDING = 1e-3
+
+
+def require(condition: object, sentence: str) -> None:
+    """Raise a ValueError with the sentence unless the condition holds."""
+    if not condition:
+        raise ValueError(sentence)
+
+
+def is_real(values: Any, shape: tuple[int, ...]) -> bool:
+    """Whether values are an array of finite numbers in single or double precision, of that shape."""
+    return (
+        isinstance(values, np.ndarray)
+        and values.dtype in (np.float32, np.float64)
+        and values.shape == shape
+        and bool(np.isfinite(values).all())
+    )
+
+
+def is_positive(values: FloatArray) -> bool:
+    """Whether all values are above 0 and have a finite inverse."""
+    return bool((values >= np.finfo(values.dtype).tiny).all())
+
+
+def is_label(values: Any, shape: tuple[int, ...], n_labels: int) -> bool:
+    """Whether values are an array of labels 0 … n_labels − 1, of that shape."""
+    return (
+        isinstance(values, np.ndarray)
+        and values.dtype.kind in "iu"
+        and values.shape == shape
+        and bool((values >= 0).all() and (values < n_labels).all())
+    )
+
+
+def _check_covariance(covariance: BlockCovariance) -> None:
+    """Refuse Cholesky factors of the wrong shape, and those that are not lower triangular or nearly singular."""
+    partition, factors = covariance.partition, covariance.factors
+    require(isinstance(partition, Partition) and isinstance(factors, tuple), "a covariance has no groups or no blocks")
+    shapes = [(len(stack), stack.shape[1], stack.shape[1]) for stack in partition.stacks]
+    require(len(factors) == len(shapes), f"a covariance has {len(factors)} sizes of blocks instead of {len(shapes)}")
+    for L, shape in zip(factors, shapes, strict=True):
+        require(is_real(L, shape) and L.dtype == factors[0].dtype, f"blocks are no finite numbers of shape {shape}")
+        pivots, largest = np.diagonal(L, axis1=1, axis2=2), np.abs(L).max(axis=2)
+        require(not np.triu(L, 1).any(), "a Cholesky factor is not lower triangular")
+        require(is_positive(pivots) and (pivots > _LEAST_PIVOT * largest).all(), "a block is not positive definite")
+
+
+def _mixture_arguments(parameters: Parameters) -> dict[str, Any]:
+    # By component: how the blocks are stacked for arithmetic is no part of the format.
+    distinct = parameters.covariances[:1] if parameters.layout.shared else parameters.covariances
+    stored = {"weights": parameters.weights, "means": parameters.means, "covariances": distinct}
+    if parameters.layout.shapes:
+        stored |= {"shapes": parameters.layout.shapes, "states": dict(parameters.states)}
+    return stored
+
+
+def _mixture(
+    weights: FloatArray,
+    means: FloatArray,
+    covariances: tuple[BlockCovariance, ...],
+    shapes: tuple[tuple[BlockModel, ...], ...] = (),
+    states: dict[int, FloatArray] | None = None,
+) -> Parameters:
+    """The mixture of these components; a single covariance is shared by all of them."""
+    G, p = _check_components(weights, means)
+    require(isinstance(covariances, tuple) and len(covariances) in (1, G), f"a mixture has no {G} covariances")
+    for covariance in covariances:
+        require(
+            isinstance(covariance, BlockCovariance) and covariance.partition.n_columns == p,
+            f"a covariance does not suit means of {p} columns",
+        )
+    found = assemble(weights, means, covariances * (G if len(covariances) == 1 else 1))
+    if not shapes:
+        return found
+    _check_shapes(shapes, states or {}, covariances)
+    return replace(found, layout=replace(found.layout, shapes=shapes), states=states or {})
+
+
+def _check_shapes(
+    shapes: tuple[tuple[BlockModel, ...], ...], states: dict[int, FloatArray], covariances: tuple[BlockCovariance, ...]
+) -> None:
+    """Refuse shapes that are not one per block, and states that do not suit the columns of their block."""
+    sizes = [int(c) for covariance in covariances for c in covariance.partition.sizes]
+    models = [model for one in shapes for model in one]
+    require(len(models) == len(sizes), f"there are {len(models)} shapes for {len(sizes)} blocks")
+    require(all(isinstance(model, BlockModel) for model in models), "a shape is no BlockModel")
+    for b, state in states.items():
+        known = isinstance(b, int) and 0 <= b < len(sizes) and np.ndim(state) == 2
+        require(known and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
+        require(models[b].accepts(state, sizes[b]), f"the state of block {b} does not suit its {sizes[b]} columns")
+
+
+def _check_resolution(resolution: Resolution) -> None:
+    D, n = len(resolution.columns), len(resolution.values)
+    sizes = np.diff(resolution.first)
+    right = resolution.first.shape == (D + 1,) and (sizes >= 0).all() and resolution.first[0] == 0
+    require(right and resolution.first[-1] == n, "the resolution of the columns is damaged")
+    require(
+        is_real(resolution.values, (n,)) and is_real(resolution.variances, (n,)) and (resolution.variances >= 0).all(),
+        "the resolution of the columns holds other than finite numbers",
+    )
+    require((resolution.columns >= 0).all() and sizes.max(initial=0) < 2**16, "the resolution has impossible columns")
+
+
+def _check_factor_mixture(parameters: FactorParameters) -> None:
+    """Refuse what is no factor mixture: sizes that differ, negative variances, unknown groups."""
+    G, p = _check_components(parameters.weights, parameters.means)
+    t, d = parameters.factor_variances, parameters.noise
+    require(np.ndim(t) == 2 and is_real(t, (G, t.shape[1])) and (t >= 0).all(), "factor variances are not all ≥ 0")
+    require(is_real(d, (G, p)) and is_positive(d), "noise variances are not all > 0")
+    require(is_label(parameters.labels, (G, p), t.shape[1]), f"groups of columns are not 0 … {t.shape[1] - 1}")
+
+
+def _check_components(weights: FloatArray, means: FloatArray) -> tuple[int, int]:
+    """Numbers of components and columns of weights (G,) that sum to 1 and means (G, p)."""
+    require(np.ndim(weights) == 1 and is_real(weights, (len(weights),)), "weights are no vector of finite numbers")
+    total = float(weights.sum(dtype=float))
+    require(
+        (weights >= 0).all() and abs(total - 1) < _WEIGHT_ROUNDING,
+        f"weights are negative or sum to {total:g} instead of 1",
+    )
+    G = len(weights)
+    require(
+        np.ndim(means) == 2 and means.shape[1] > 0 and is_real(means, (G, means.shape[1])),
+        f"means are no finite numbers for {G} components",
+    )
+    return G, means.shape[1]
+
+
+def _check_topic(topic: Topic) -> None:
+    numbers = (topic.size, topic.share, topic.mean_rating or 0, *topic.documents)
+    require(all(isinstance(number, Real) for number in numbers), "a topic has a size that is no number")
+    require(all(isinstance(name, str) for name in topic.top_groups), "a topic has a group without a name")
+
+
+VALUES = Codecs(
+    [
+        stored(Partition),
+        stored(BlockCovariance, _check_covariance, fields={"cholesky": "factors"}),
+        Codec("Parameters", Parameters, _mixture_arguments, _mixture),
+        stored(FactorParameters, _check_factor_mixture, fields={"factor_variances": "factors"}),
+        stored(LoopState),
+        stored(Resolution, _check_resolution),
+        stored(FullBlock),
+        stored(FactorBlock),
+        stored(TreeBlock),
+        stored(Topic, _check_topic),
+        *map(stored, GROUPINGS.values()),
+        *map(stored, RULES.values()),
+    ],
+    open_to=(Grouping, Rule, BlockModel),
+)

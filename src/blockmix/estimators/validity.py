@@ -1,0 +1,148 @@
+"""Validity: whether the attributes of an estimator that was read from a file form a fitted model.
+
+A file may hold anything, so types and shapes are checked, and that the attributes agree with each other. The objects in
+them were checked when they were built (`stored_values`). What makes no valid model raises a ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from blockmix.em.block.parameters import Parameters
+from blockmix.em.factor.parameters import FactorParameters
+from blockmix.estimators.factor import FactorBiclustering, _check_letters
+from blockmix.estimators.stored_values import is_label, is_positive, is_real, require
+from blockmix.estimators.topics.importance import Topic
+from blockmix.structure.blocks import BlockCovariance
+
+if TYPE_CHECKING:
+    from blockmix.estimators.biclustering import GaussianBiclustering
+    from blockmix.estimators.covariance import BlockDiagonalCovariance
+    from blockmix.estimators.topics.biclustering import TopicBiclustering
+
+# Fitted attributes that are arrays, by shape: a letter stands for the same length in all of them.
+_NUMBERS = {"weights_": "G", "means_": "Gp", "location_": "p", "scale_": "p", "shrinkage_": "K", "_group_means": "K"}
+_STRINGS = {"feature_names_in_": "p", "terms_": "t"}
+# Labels: their own length, and the length of what they number.
+_LABELS = {
+    "components_": ("G", "G"),
+    "row_labels_": ("N", "G"),
+    "labels_": ("N", "G"),
+    "term_labels_": ("t", "K"),
+    "without_terms_": ("n", "N"),
+}
+_TYPES: dict[str, type] = {
+    "n_features_in_": Integral,
+    "n_vocabulary_": Integral,
+    "n_iter_": Integral,
+    "converged_": bool,
+    "outcome_": str,
+    "log_likelihood_": Real,
+    "log_likelihood_trace_": np.ndarray,
+    "warnings_": list,
+    "starts_": list,
+    "topics_": list,
+    "term_groups_": list,
+    "group_names_": list,
+}
+
+
+def _check_attributes(model: Any, *needed: str) -> dict[str, int]:
+    """Check the attributes that are named above, and return the lengths by letter."""
+    state, lengths = vars(model), dict[str, int]()
+    absent = [name for name in needed if name not in state]
+    require(not absent, f"{', '.join(absent)} missing")
+
+    def shape(name: str, letters: str) -> tuple[int, ...]:
+        found: tuple[int, ...] = np.shape(state[name])
+        require(len(found) == len(letters), f"{name} has shape {found}")
+        known = tuple(map(lengths.setdefault, letters, found))
+        require(found == known, f"{name} has shape {found} instead of {known}")
+        return found
+
+    for name in filter(state.__contains__, _NUMBERS):
+        require(is_real(state[name], shape(name, _NUMBERS[name])), f"{name} holds other than finite numbers")
+    for name in filter(state.__contains__, _STRINGS):
+        shape(name, _STRINGS[name])
+        require(_all(state[name], str), f"{name} holds other than strings")
+    for name in filter(state.__contains__, _LABELS):
+        letters, numbered = _LABELS[name]
+        require(is_label(state[name], shape(name, letters), lengths[numbered]), f"{name} holds impossible labels")
+    for name in filter(state.__contains__, _TYPES):
+        require(isinstance(state[name], _TYPES[name]), f"{name} is a {type(state[name]).__name__}")
+    return lengths
+
+
+def _check_mixture(model: Any, *needed: str) -> dict[str, int]:
+    lengths = _check_attributes(model, "n_features_in_", "weights_", "means_", "row_labels_", "_parameters", *needed)
+    require(model.n_features_in_ == lengths["p"], f"n_features_in_ is not {lengths['p']}")
+    return lengths
+
+
+def check_gaussian(model: GaussianBiclustering) -> None:
+    """Refuse a mixture whose attributes are not those of its parameters."""
+    _check_mixture(model)
+    parameters = model._parameters
+    require(isinstance(parameters, Parameters), "there is no mixture")
+    pairs = ((parameters.weights, model.weights_), (parameters.means, model.means_))
+    same = all(np.array_equal(values.astype(public.dtype), public) for values, public in pairs)
+    require(same, "weights_ or means_ are not those of the mixture")
+
+
+def check_factor(model: FactorBiclustering) -> None:
+    """Refuse a factor mixture whose attributes are not those of its parameters."""
+    lengths = _check_mixture(model, "location_", "scale_", "_fitted")
+    parameters = model._parameters
+    require(isinstance(parameters, FactorParameters), "there is no mixture")
+    letters, q = model._fitted
+    _check_letters(letters)
+    require(parameters.factor_variances.shape[1] == q, f"the mixture has not {q} groups of columns")
+    require(is_positive(model.scale_), "scale_ is not above 0")
+    require(parameters.means.shape == (lengths["G"], lengths["p"]), "the mixture has other components or columns")
+    means = parameters.means * model.scale_ + model.location_
+    near = np.abs(means - model.means_) <= 1e-5 * (np.abs(model.means_) + np.abs(model.location_) + model.scale_)
+    same = near.all() and np.allclose(parameters.weights, model.weights_, atol=1e-5)
+    require(same, "weights_ or means_ are not those of the mixture")
+
+
+def check_block_diagonal(model: BlockDiagonalCovariance) -> None:
+    """Refuse a covariance whose groups, location and blocks do not fit together."""
+    lengths = _check_attributes(model, "n_features_in_", "location_", "partition_", "blocks_", "shrinkage_")
+    p, blocks = lengths["p"], model.blocks_
+    require(isinstance(blocks, BlockCovariance) and model.partition_ == blocks.partition, "blocks_ has other groups")
+    require(model.n_features_in_ == blocks.partition.n_columns == p, f"n_features_in_ is not {p}")
+    require(lengths["K"] == blocks.partition.n_groups, "shrinkage_ is not one number per group")
+    require(blocks.factors[0].dtype == model.location_.dtype, "location_ and blocks_ differ in type")
+    tree = vars(model).get("linkage_")
+    require(tree is None or is_real(tree, (p - 1, 4)), "linkage_ is no tree of the columns")
+
+
+def check_topics(model: TopicBiclustering) -> None:
+    """Refuse topics that do not fit the mixture, the terms or the vocabulary."""
+    needed = ("labels_", "components_", "term_labels_", "terms_", "importance_", "_group_means", "term_groups_")
+    lengths = _check_attributes(model, *needed, "group_names_", "topics_", "without_terms_", "mixture_", "_lexicon")
+    G, K, t = (lengths[letter] for letter in "GKt")
+    check_gaussian(model.mixture_)
+    require(model.mixture_.means_.shape == (G, t), "the mixture has other topics or terms")
+    require(sorted(model.components_.tolist()) == list(range(G)), "components_ does not name each component once")
+    require(is_positive(model._group_means), "a group of terms has no weight")
+    # A topic without documents has a row of NaN.
+    require(is_real(np.nan_to_num(model.importance_), (G, K)), "importance_ is not a table of topics and groups")
+    sizes = len(model.topics_), len(model.term_groups_), len(model.group_names_)
+    require(sizes == (G, K, K), f"there are not {G} topics and {K} groups of terms")
+    require(_all(model.topics_, Topic) and _all(model.group_names_, str), "a topic or the name of a group is missing")
+    lexicon = model._lexicon
+    v, vectorizer, idf = lexicon.n_vocabulary, lexicon.vectorizer, getattr(lexicon.weighting, "idf_", None)
+    require(isinstance(v, int) and is_label(lexicon.columns, (t,), v), "the terms are not in the vocabulary")
+    require(idf is None or is_real(idf, (v,)), f"there are not {v} weights of terms")
+    if vectorizer is not None:
+        words = vectorizer.vocabulary
+        require(_all(words, str) and len(set(words)) == len(words) == v, f"the vocabulary has not {v} terms")
+
+
+def _all(values: Iterable[object], cls: type) -> bool:
+    return all(isinstance(value, cls) for value in values)

@@ -1,0 +1,162 @@
+"""Kernels: compiled loops over the merges of a tree (paper, section 2.4).
+
+Importing this module loads Numba, so its callers import it inside their functions. A tree is a linkage matrix in
+SciPy's format, shape (p − 1, 4): merge k joins the nodes of columns 0 and 1 into node p + k at the height of column 2,
+and nodes 0 … p − 1 are the columns of the table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from blockmix.structure.kernels import node_logdets
+from blockmix.structure.types import FloatArray, IntArray
+
+
+@njit(cache=True, nogil=True)
+def linkage(distances: FloatArray, method: int) -> FloatArray:
+    """Tree of average (method 0), single (1) or complete (2) linkage; overwrites the distances, shape (p, p).
+
+    SciPy's `linkage` gives the same tree. Checks take most of its 28 µs for 7 columns; this takes 2 µs.
+    """
+    p = len(distances)
+    pairs, heights = merges(distances, method)
+    tree = np.empty((p - 1, 4))
+    above, size = np.arange(2 * p - 1), np.ones(2 * p - 1)  # `above` holds a node above each, or the topmost itself
+    for k, m in enumerate(np.argsort(heights, kind="mergesort")):
+        a, b = _topmost(above, pairs[m, 0]), _topmost(above, pairs[m, 1])
+        above[a] = above[b] = p + k
+        size[p + k] = size[a] + size[b]
+        tree[k, 0], tree[k, 1], tree[k, 2], tree[k, 3] = min(a, b), max(a, b), heights[m], size[p + k]
+    return tree
+
+
+@njit(cache=True, nogil=True)
+def _topmost(above: IntArray, node: int) -> int:
+    """The topmost node above a node; shortens the way there for the next time."""
+    while above[node] != node:
+        above[node] = above[above[node]]
+        node = above[node]
+    return node
+
+
+@njit(cache=True, nogil=True)
+def merges(D: FloatArray, method: int) -> tuple[IntArray, FloatArray]:
+    """Merges of a tree in no particular order: a column of each branch, shape (p − 1, 2), and heights, shape (p − 1,).
+
+    A chain steps from a group to its nearest group until two are nearest to each other and merge. In these linkages a
+    merged group is never nearer to a third than both its parts were, so the rest of the chain remains valid, and the
+    whole takes O(p²) (Müllner, 2011). One of its columns stands for a group: D[a, b] is the distance of two groups.
+    """
+    p = len(D)
+    _mirror(D)
+    size, first = np.ones(p), 0
+    chain, length = np.empty(p + 1, dtype=np.intp), 0
+    pairs, heights = np.empty((p - 1, 2), dtype=np.intp), np.empty(p - 1)
+    for k in range(p - 1):
+        if length == 0:
+            while size[first] == 0:
+                first += 1
+            chain[0], length = first, 1
+        while True:
+            a, before = chain[length - 1], chain[max(length - 2, 0)]
+            b, height = before, D[a, before]  # the group it came from wins ties; at the first step D[a, a] = inf
+            for i in range(p):
+                if D[a, i] < height and size[i] > 0:
+                    b, height = i, D[a, i]
+            if length > 1 and b == before:
+                break
+            chain[length] = b
+            length += 1
+        length -= 2
+        a, b = min(a, b), max(a, b)
+        pairs[k, 0], pairs[k, 1], heights[k] = a, b, height
+        _join(D, size, a, b, method)
+    return pairs, heights
+
+
+@njit(cache=True, nogil=True)
+def _mirror(D: FloatArray) -> None:
+    """Copy the upper triangle to the lower one, and no column is its own neighbor.
+
+    If the triangles differed, even by rounding, a chain could run in circles.
+    """
+    for i in range(len(D)):
+        D[i, i] = np.inf
+        for j in range(i):
+            D[i, j] = D[j, i]
+            if not np.isfinite(D[i, j]):
+                raise ValueError("S has entries that are not finite: remove or fill missing values")
+
+
+@njit(cache=True, nogil=True)
+def _join(D: FloatArray, size: FloatArray, a: int, b: int, method: int) -> None:
+    """Put the columns of group a into group b and update its distances to the other groups."""
+    for i in range(len(D)):
+        if size[i] > 0 and i != a and i != b:
+            if method == 0:
+                D[b, i] = (size[a] * D[a, i] + size[b] * D[b, i]) / (size[a] + size[b])
+            elif method == 1:
+                D[b, i] = min(D[a, i], D[b, i])
+            else:
+                D[b, i] = max(D[a, i], D[b, i])
+            D[i, b] = D[b, i]
+    size[b] += size[a]
+    size[a] = 0
+
+
+@njit(cache=True, nogil=True)
+def spans(tree: FloatArray) -> tuple[IntArray, IntArray]:
+    """Leaf order and, per node, where its columns start and stop in that order, shapes (p,) and (2p − 1, 2)."""
+    p = len(tree) + 1
+    size = np.ones(2 * p - 1, dtype=np.intp)
+    for k in range(p - 1):
+        size[p + k] = np.intp(tree[k, 3])
+    span = np.empty((2 * p - 1, 2), dtype=np.intp)
+    span[2 * p - 2, 0], span[2 * p - 2, 1] = 0, p
+    for k in range(p - 2, -1, -1):
+        large, small = np.intp(tree[k, 0]), np.intp(tree[k, 1])
+        if size[large] < size[small]:
+            large, small = small, large
+        start, stop = span[p + k]
+        span[large, 0], span[large, 1] = start, start + size[large]
+        span[small, 0], span[small, 1] = start + size[large], stop
+    order = np.empty(p, dtype=np.intp)
+    for j in range(p):
+        order[span[j, 0]] = j
+    return order, span
+
+
+@njit(cache=True, nogil=True)
+def merge_log_ratios(R: FloatArray, tree: FloatArray, largest: float) -> tuple[FloatArray, IntArray]:
+    """log|R_A| + log|R_B| − log|R_AB| and c_A c_B for the branches A and B of each merge, shapes (p − 1,).
+
+    Nodes of `largest` columns or more are not factored: they count as log-determinant 0.
+    """
+    p = len(R)
+    order, span = spans(tree)
+    logdets = node_logdets(R, tree, order, span, largest)
+    ratios, pairs = np.empty(p - 1), np.empty(p - 1, dtype=np.intp)
+    for k in range(p - 1):
+        a, b = np.intp(tree[k, 0]), np.intp(tree[k, 1])
+        ratios[k] = logdets[a] + logdets[b] - logdets[p + k]
+        pairs[k] = (span[a, 1] - span[a, 0]) * (span[b, 1] - span[b, 0])
+    return ratios, pairs
+
+
+@njit(cache=True, nogil=True)
+def between_branches(R: FloatArray, tree: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Σ r² and Σ −log(1 − r²) over the pairs of columns that each merge brings together, shapes (p − 1,)."""
+    p = len(R)
+    order, span = spans(tree)
+    squares, deviances = np.zeros(p - 1), np.zeros(p - 1)
+    for k in range(p - 1):
+        a, b = np.intp(tree[k, 0]), np.intp(tree[k, 1])
+        for i in order[span[a, 0] : span[a, 1]]:
+            for j in order[span[b, 0] : span[b, 1]]:
+                # In double precision: float32 has no number between 1 − 1e-8 and 1, and log 0 would follow.
+                q = min(np.float64(R[i, j]) ** 2, 1 - 1e-12)
+                squares[k] += q
+                deviances[k] -= np.log1p(-q)
+    return squares, deviances

@@ -1,0 +1,59 @@
+"""Views and bins: what is drawn is what the model and the rows say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from blockmix.plotting.binning import binned, bins, cluster_bins
+from blockmix.plotting.views import aligned_labels, board_view, observed_correlation, row_order
+from blockmix.structure.partition import Partition
+
+
+def test_observed_correlations_are_those_of_the_weighted_rows() -> None:
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((40, 3)), rng.integers(0, 3, 40).astype(float)
+    assert np.allclose(observed_correlation(X, w), np.corrcoef(np.repeat(X, w.astype(int), axis=0).T))
+    X[:, 1] = 2.0
+    R = observed_correlation(X, w)
+    assert R[1].tolist() == [0, 1, 0] and np.isfinite(R).all()
+    assert np.array_equal(observed_correlation(X, np.zeros(40)), np.eye(3))
+
+
+def test_aligned_numbers_do_not_depend_on_the_numbers_given() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.stack([Partition(rng.integers(0, 4, 12)).labels for _ in range(3)])
+    aligned = aligned_labels(labels)
+    for given, found in zip(labels, aligned, strict=True):
+        assert Partition(given) == Partition(found)
+    other = np.stack([labels[0], 3 - np.minimum(labels[1], 3), labels[2]])
+    assert all(Partition(a) == Partition(b) for a, b in zip(aligned_labels(other), aligned, strict=True))
+    assert (aligned_labels(np.stack([labels[0]] * 3)) == labels[0]).all()
+
+
+def test_rows_stand_by_cluster_and_along_one_direction() -> None:
+    Z = np.random.default_rng(0).standard_normal((50, 3)) * [5, 1, 1]
+    labels = np.arange(50) % 2
+    order = row_order(Z, labels)
+    assert sorted(order) == list(range(50)) and labels[order].tolist() == [0] * 25 + [1] * 25
+    along = Z[order[:25], 0]
+    assert abs(np.corrcoef(along, np.arange(25))[0, 1]) > 0.9
+
+
+def test_a_constant_column_is_standardized_to_zero() -> None:
+    # Red if the rounding of the mean of 0.1s passes for variation, or if a column in tiny units counts as constant.
+    ramp = np.arange(1000.0)
+    X = np.column_stack([np.full(1000, 0.1), ramp, 1e-20 * ramp])
+    board = board_view(X, np.zeros(1000, dtype=int), np.arange(3), (1000, 3))
+    Z = board.values[np.argsort(board.order)]
+    assert np.abs(Z[:, 0]).max() < 1e-12
+    assert Z[:, 1] == pytest.approx((ramp - ramp.mean()) / ramp.std())
+    assert Z[:, 2] == pytest.approx(Z[:, 1])
+
+
+def test_bins_cover_everything_and_average_it() -> None:
+    assert bins(10, 3).tolist() == [0, 3, 6, 10]
+    assert bins(2, 5).tolist() == [0, 1, 2]
+    assert cluster_bins(np.array([0, 1, 9]), 4).tolist() == [0, 1, 4, 7, 10]
+    assert binned(np.arange(8.0).reshape(2, 4), bins(2, 2), np.array([0, 1, 4])).tolist() == [[0, 2], [4, 6]]
+    assert binned(np.arange(8.0).reshape(4, 2), np.array([0, 1, 4]), bins(2, 1)).tolist() == [[0.5], [4.5]]
