@@ -82,8 +82,8 @@ def tampered(
     return folder / "tampered"
 
 
-def set_in(document: dict[str, Any], path: str, value: Any) -> None:
+def set_in(document: Any, path: str, value: Any) -> None:
     *keys, last = path.split("/")
     for key in keys:
-        document = document[key]
-    document[last] = value
+        document = document[int(key) if key.isdigit() else key]
+    document[int(last) if last.isdigit() else last] = value

@@ -19,6 +19,9 @@ TEXTS = ["good food staff pool", "dirty bathroom smell room", "nice food staff r
 MODELS: dict[str, Callable[[], Any]] = {
     "mixture": lambda: GaussianBiclustering(2, 3, random_state=0).fit(X),
     "shared": lambda: GaussianBiclustering(2, 3, shared_covariance=True, random_state=0).fit(X),
+    "float32": lambda: GaussianBiclustering(2, 3, shared_covariance=True, random_state=0).fit(X.astype(np.float32)),
+    "steps": lambda: GaussianBiclustering(2, 3, random_state=0).fit(np.round(X)),
+    "shapes": lambda: GaussianBiclustering(1, 1, block_model=1, random_state=0).fit(X),
     "factor": lambda: FactorBiclustering(2, 3, random_state=0).fit(X),
     "covariance": lambda: BlockDiagonalCovariance(3).fit(X[:30]),
     "topics": lambda: TopicBiclustering(2, 3, random_state=0).fit(TEXTS),
@@ -77,9 +80,20 @@ MIXTURE, BLOCK = "_parameters", "_parameters/covariances/items/0/factors/items/0
         ("shared", BLOCK, at((0, 0, 1), 0.5), "a Cholesky factor is not lower triangular"),
         ("shared", BLOCK, lambda L: L[:2], "blocks are no finite numbers of shape (3, 2, 2)"),
         ("shared", f"{MIXTURE}/covariances/items/0/partition/labels", lambda a: a[:5], "a covariance has 1 sizes of "),
+        ("float32", BLOCK, at((0, 0, 0), 1e-100), "a covariance is beyond the range of means_"),
+        ("float32", BLOCK, at((0, 1, 1), 1e100), "a covariance is beyond the range of means_"),
         ("mixture", "row_labels_", at(0, 2), "row_labels_ holds impossible labels"),
         ("mixture", "row_labels_", at(0, -1), "row_labels_ holds impossible labels"),
         ("mixture", "row_labels_", lambda a: a.astype(float), "row_labels_ holds impossible labels"),
+        ("steps", "resolution_/columns", at(-1, 6), "resolution_ is not that of 6 columns"),
+        ("steps", "resolution_/columns", at(-1, -1), "the resolution has no columns"),
+        ("steps", "resolution_/columns", lambda a: a[::-1], "the resolution does not belong to columns in order"),
+        ("steps", "resolution_/first", at(-1, 10**6), "the resolution has no columns"),
+        ("steps", "resolution_/first", lambda a: a.astype(float), "the resolution has no columns"),
+        ("steps", "resolution_/first", at(1, 0), "the resolution does not belong to columns in order"),
+        ("steps", "resolution_/variances", at(0, -1), "the resolution holds other than finite numbers"),
+        ("shapes", f"{MIXTURE}/states/items/0/1", at((0, 1), -1), "the state of block 0 does not suit its 6 columns"),
+        ("shapes", f"{MIXTURE}/states/items/0/1", lambda a: a[:5], "the state of block 0 does not suit its 6 columns"),
         ("factor", f"{MIXTURE}/factors", at((0, 0), -0.1), "factor variances are not all ≥ 0"),
         ("factor", f"{MIXTURE}/noise", at((0, 0), 0), "noise variances are not all > 0"),
         ("factor", f"{MIXTURE}/labels", at((0, 0), 3), "groups of columns are not 0 … 2"),
@@ -110,6 +124,9 @@ def test_an_impossible_array_is_refused(
         ("mixture", "n_iter_", None, "n_iter_ is a NoneType"),
         ("mixture", "_parameters", 3, "there is no mixture"),
         ("mixture", "means_", [[0.0] * 6] * 2, "means_ holds other than finite numbers"),
+        ("steps", "resolution_", None, "resolution_ is not that of 6 columns"),
+        ("shapes", "_parameters/shapes", {"$": "tuple", "items": [[]]}, "there is not one shape for each of the 1"),
+        ("shapes", "_parameters/shapes/items/0/items/0/n_factors", 0, "a block has 0 factors"),
         ("factor", "_fitted", {"$": "tuple", "items": ["UCUX", 3]}, "model='UCUX' must be four letters"),
         ("factor", "_fitted", {"$": "tuple", "items": ["UCUU", 2]}, "the mixture has not 2 groups of columns"),
         ("covariance", "blocks_", {"$": "Partition", "labels": {"$": "array", "place": 1}}, "blocks_ has other groups"),
@@ -133,6 +150,14 @@ def test_an_attribute_of_the_user_does_not_make_a_fit(tmp_path: Path) -> None:
     own.note = "not fitted yet"  # type: ignore[attr-defined]
     own.save(tmp_path / "model")
     assert load(tmp_path / "model").note == "not fitted yet"
+
+
+def test_topics_of_documents_without_terms_are_valid(tmp_path: Path) -> None:
+    with pytest.warns(match="none of the 10 terms"):
+        fitted = TopicBiclustering(2, 3, random_state=0).fit([*TEXTS, "12", "!"])
+    assert fitted.labels_[-2:].tolist() == [-1, -1]
+    fitted.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").labels_, fitted.labels_)
 
 
 def test_rows_of_any_scale_make_a_valid_model(tmp_path: Path) -> None:

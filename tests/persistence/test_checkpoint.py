@@ -18,6 +18,7 @@ from blockmix import GaussianBiclustering, load
 from blockmix.em.loop import LoopState, run
 from blockmix.em.multistart import Progress
 from blockmix.estimators.stored_values import VALUES
+from blockmix.grouping.protocols import Proposal
 from blockmix.persistence.archive import reading
 from blockmix.persistence.values import unpacked
 from blockmix.rows import ArrayRows
@@ -176,6 +177,21 @@ def test_more_iterations_resume_a_fit_that_stopped_at_the_limit(
     assert_equal_fit(resumed, fitted(None, tol=1e-12, **setting))
     assert heard[0].iteration == limit
     assert not path.exists()
+
+
+def test_a_fit_with_a_grouping_of_the_user_resumes(tmp_path: Path) -> None:
+    class Alternating:
+        def __init__(self, shift: int) -> None:
+            self.shift = shift
+
+        def group(self, S: Matrix, n_groups: int, n_rows: float) -> Proposal:
+            return Proposal(Partition((np.arange(len(S)) + self.shift) % n_groups))
+
+    path, setting = tmp_path / "fit", {"n_column_groups": 2, "grouping": Alternating(1)}
+    stopped(path, 3, **setting)
+    with pytest.raises(ValueError, match="is the checkpoint of a fit with grouping=Alternating "):
+        fitted(path, n_column_groups=2, grouping=Alternating(0))
+    assert_equal_fit(fitted(path, **setting), fitted(None, **setting))
 
 
 @pytest.mark.parametrize("fault", ["raises", "nan", "columns"])

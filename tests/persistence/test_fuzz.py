@@ -42,6 +42,8 @@ MODELS: dict[str, Callable[[], Any]] = {
     "shared": lambda: GaussianBiclustering(2, BicRule(), shared_covariance=True, random_state=0).fit(X),
     "float32": lambda: GaussianBiclustering(2, 3, grouping=GreedyGrouping(), random_state=0).fit(X.astype(np.float32)),
     "wide": lambda: GaussianBiclustering(2, 9, shrinkage=0.1, random_state=0).fit(np.tile(X, 6) + noise(36)),
+    "shapes": lambda: GaussianBiclustering(2, block_model="auto", random_state=0).fit(np.tile(X, 6) + noise(36)),
+    "steps": lambda: GaussianBiclustering(2, 3, random_state=0).fit(np.round(X)),
     "factor": lambda: FactorBiclustering(2, 3, random_state=0).fit(X),
     "covariance": lambda: BlockDiagonalCovariance().fit(X[:30]),
     "topics": lambda: TopicBiclustering(2, 3, random_state=0).fit(TEXTS, np.arange(40) % 2),
@@ -204,7 +206,7 @@ def use(name: str, model: Any) -> list[Any]:
     """What a user may ask of a loaded model."""
     if name == "topics":
         return [model.predict(TEXTS[:8]), model.predict_proba(TEXTS[:8]), model.transform(TEXTS[:8]), model.summary()]
-    rows = np.tile(X, 6) + noise(36) if name == "wide" else X
+    rows = np.tile(X, 6) + noise(36) if name in ("wide", "shapes") else np.round(X) if name == "steps" else X
     if name == "covariance":
         return [model.mahalanobis(rows), model.score(rows), model.covariance_, model.describe()]
     return [
@@ -235,9 +237,8 @@ def test_a_mutated_model_works_or_is_refused(part: int, saved: dict[str, bytes],
         if model is not None:
             n_loaded += 1
             assert_works(name, model, seed)
-    assert (
-        0 < n_loaded < len(seeds) / 2
-    )  # red if the mutations were harmless, or files refused for how they are written
+    # Red if the mutations were harmless, or if files were refused for how the test writes them.
+    assert n_loaded < len(seeds) / 2 and (n_loaded > 0 or len(seeds) < 100)
 
 
 def measured(path: Path) -> tuple[Any, float, int]:

@@ -244,7 +244,7 @@ class Thirds:
 class Halves(BicRule):
     """A user's rule, after one of ours."""
 
-    def choose(self, S: np.ndarray, n_rows: float, grouping: Any, squares: Any = None) -> Proposal:
+    def choose(self, S: np.ndarray, n_rows: float, grouping: Any, squares: Any = None, price: Any = None) -> Proposal:
         return grouping.group(S, 2, n_rows)
 
 

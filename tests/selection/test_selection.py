@@ -19,8 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.grouping import BicRule, SilhouetteRule
+from blockmix.grouping.protocols import Proposal
 from blockmix.selection.table import SelectionTable, select
 from blockmix.selection.trials import SelectionProgress, SelectionWarning
+from blockmix.structure.partition import Partition
 
 
 def two_clusters(n: int = 60) -> np.ndarray:
@@ -121,7 +123,8 @@ def test_every_row_is_a_fit_of_its_own() -> None:
         assert row.n_parameters == k
         assert row.groups == tuple(model.n_column_groups_)
         assert row.log_likelihood == pytest.approx(likelihood, rel=1e-12)
-        assert row.bic == pytest.approx(-2 * likelihood + k * np.log(len(X)), rel=1e-12)
+        paid = k * np.log(len(X)) + 2 * model.partition_price_
+        assert row.bic == pytest.approx(-2 * likelihood + paid, rel=1e-12)
         assert row.aic == pytest.approx(-2 * likelihood + 2 * k, rel=1e-12)
         certain = np.log(model.predict_proba(X).max(axis=1)).sum()
         assert row.icl == pytest.approx(row.bic - 2 * certain, rel=1e-12)
@@ -207,6 +210,28 @@ def test_a_rule_is_one_candidate() -> None:
     table = select(X, [1, 2], SilhouetteRule(candidates=range(2, 4)), random_state=0)
     assert [row.groups for row in table.rows] == [(3,), (3, 3)]
     assert "SilhouetteRule(candidates=range(2, 4))" in str(table)
+
+
+@no_caveats
+def test_a_grouping_and_a_rule_of_the_user_are_candidates_like_ours() -> None:
+    # Red if a candidate had to be of a class that can be imported.
+    class Alternating:
+        def group(self, S: np.ndarray, n_groups: int, n_rows: float) -> Proposal:
+            return Proposal(Partition(np.arange(len(S)) % n_groups))
+
+    class Always:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def choose(
+            self, S: np.ndarray, n_rows: float, grouping: Any, squares: Any = None, price: Any = None
+        ) -> Proposal:
+            return grouping.group(S, self.number, n_rows)
+
+    table = select(X, [1, 2], [Always(2), Always(2), Always(3)], grouping=Alternating(), random_state=0)
+    assert [row.groups for row in table.rows] == [(2,), (3,), (2, 2), (3, 3)]
+    assert len(table.extend(n_column_groups=Always(3)).rows) == 4
+    assert table.models[0].column_labels_.tolist() == [[0, 1, 0, 1, 0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -369,7 +394,7 @@ def test_a_real_degenerate_fit_is_seen() -> None:
 def test_warnings_about_convergence_become_the_outcome() -> None:
     table = select(X, [2, 3], "auto", random_state=0, init="random", max_iter=1)
     assert [row.outcome for row in table.rows] == [
-        "iteration limit: EM stopped at max_iter=1 before it settled: raise max_iter or tol"
+        "iteration limit: EM stopped at max_iter=1 before it converged: raise max_iter or tol"
     ] * 2
 
 

@@ -1,7 +1,6 @@
 """The commands, with their arguments and help.
 
-What a person types comes in; each command reads, fits, writes and prints by the modules beside this one, which are
-imported only when a command runs: the help page is there at once.
+The modules that do the work are imported when a command runs, so that the help appears at once.
 """
 
 from __future__ import annotations
@@ -14,22 +13,26 @@ import typer
 from typer.core import TyperGroup
 
 import blockmix as package
+from blockmix.cli.messages import errors_reported
 from blockmix.cli.options import (
+    CRITERIA,
+    RULES,
     LabelOption,
     MixtureOptions,
     ReadingOptions,
+    TopVarianceOption,
     WritingOptions,
     choice,
     examples,
     groups,
     option,
+    path,
     takes,
 )
-from blockmix.cli.speaking import errors_told
 
 
 class _Commands(TyperGroup):
-    """The group of commands, which remembers the line that was typed."""
+    """The group of commands, which remembers the command line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.obj = shlex.join(["blockmix", *args])
@@ -53,7 +56,7 @@ FileArgument = Annotated[
     ),
 ]
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model.blockmix of an earlier command.", show_default=False)
+    Path, typer.Argument(metavar="MODEL", help="The model.blockmix of an earlier command.", show_default=False)
 ]
 
 
@@ -79,7 +82,7 @@ def blockmix(
     epilog=examples(
         "blockmix fit wine.csv",
         "blockmix fit wine.csv --label type --out wine",
-        "blockmix fit genes.tsv.gz --components 3 --groups 20 --shared",
+        "blockmix fit genes.tsv.gz --components 3 --groups 20 --shared --top-variance 5000",
         "zcat data.csv.gz | blockmix fit - --components 2:4 --json",
     )
 )
@@ -88,6 +91,7 @@ def fit(
     ctx: typer.Context,
     file: FileArgument,
     label: LabelOption = None,
+    top_variance: TopVarianceOption = None,
     *,
     mixture: MixtureOptions,
     reading: ReadingOptions,
@@ -95,11 +99,11 @@ def fit(
 ) -> None:
     """Row clusters and column groups of a table.
 
-    Uses all numeric columns, tries 1 to 5 row clusters unless told otherwise, and writes the model, rows.csv (cluster
-    of each row and its probability), columns.csv (group of each column in each cluster), summary.json and report.html,
-    into a folder named after FILE.
+    Uses all numeric columns, compares 1 to 5 row clusters by default, and writes the model, rows.csv (cluster of each
+    row and its probability), columns.csv (group of each column in each cluster), summary.json and report.html into a
+    folder named after FILE.
     """
-    _mixture(ctx, file, label, mixture, reading, writing)
+    _mixture(ctx, file, label, top_variance, mixture, reading, writing)
 
 
 @app.command(
@@ -116,9 +120,10 @@ def select(
     label: LabelOption = None,
     criterion: Annotated[
         Any,
-        option("What is smallest for the best: bic, icl or aic.", parser=choice("bic", "icl", "aic"), metavar="NAME"),
+        option(f"Criterion to minimize: {', '.join(CRITERIA)}.", parser=choice(*CRITERIA), metavar="NAME"),
     ] = "bic",
-    jobs: Annotated[int | None, option("Fits at the same time, in processes.", min=1, metavar="N")] = None,
+    jobs: Annotated[int | None, option("Number of fits that run at the same time.", min=1, metavar="N")] = None,
+    top_variance: TopVarianceOption = None,
     *,
     mixture: MixtureOptions,
     reading: ReadingOptions,
@@ -126,10 +131,10 @@ def select(
 ) -> None:
     """Compare numbers of row clusters and of column groups.
 
-    As fit, with any list of candidates, other criteria, and several fits at a time. The comparison is printed and
-    written to selection.csv; the other files are those of the best model.
+    Like fit, with any list of candidates, other criteria and parallel fits. The comparison is printed and written to
+    selection.csv; the other files describe the best model.
     """
-    _mixture(ctx, file, label, mixture, reading, writing, criterion, jobs)
+    _mixture(ctx, file, label, top_variance, mixture, reading, writing, criterion, jobs)
 
 
 @app.command(
@@ -144,11 +149,13 @@ def covariance(
     file: FileArgument,
     n_groups: Annotated[
         Any,
-        option("Number of groups, or a rule: auto, silhouette, bic.", "--groups", parser=groups, metavar="N|RULE"),
+        option(f"Number of groups, or a rule: {', '.join(RULES)}.", "--groups", parser=groups, metavar="N|RULE"),
     ] = "auto",
     shrinkage: Annotated[
-        float | None, option("From 0 to 1: pulls covariances to the diagonal. For few rows.", min=0, max=1, metavar="A")
+        float | None,
+        option("From 0 to 1: shrinks the covariance towards the diagonal; for few rows.", min=0, max=1, metavar="A"),
     ] = None,
+    top_variance: TopVarianceOption = None,
     *,
     reading: ReadingOptions,
     writing: WritingOptions,
@@ -160,17 +167,19 @@ def covariance(
     """
     if len(n_groups) > 1:
         raise typer.BadParameter("one number or one rule is needed here", param_hint="--groups")
-    with errors_told():
+    with errors_reported():
         from blockmix.cli.data import read_data
-        from blockmix.cli.fitting import fit_covariance, say, write_results
-        from blockmix.cli.folder import results
+        from blockmix.cli.fitting import fit_covariance, run
 
-        out = _folder(writing, file)
-        with results(out) as folder:
-            data = read_data(file, reading)
-            fitted = fit_covariance(data, n_groups[0], shrinkage)
-            summary = write_results(folder, out, data, fitted, ctx.obj)
-        say(summary, fitted, writing.json)
+        run(
+            "covariance",
+            _folder(writing, file),
+            lambda: read_data(file, reading, top_variance=top_variance),
+            lambda data: fit_covariance(data, n_groups[0], shrinkage),
+            ctx.obj,
+            writing,
+            file,
+        )
 
 
 @app.command(
@@ -185,12 +194,12 @@ def topics(
     file: FileArgument,
     text: Annotated[str, option("Column of texts.", metavar="COL", show_default=False)],
     rating: Annotated[
-        str | None, option("Column of ratings: they select the words and order the topics.", metavar="COL")
+        str | None, option("Column of ratings, which select the words and order the topics.", metavar="COL")
     ] = None,
     n_topics: Annotated[int, option("Number of topics.", "--topics", min=1, metavar="N")] = 5,
     n_groups: Annotated[int, option("Number of word groups; 15 or more.", "--groups", min=1, metavar="N")] = 20,
-    words: Annotated[int, option("Words that are kept.", min=1, metavar="N")] = 400,
-    seed: Annotated[int, option("Seed of the starts.", min=0, metavar="N")] = 0,
+    words: Annotated[int, option("Number of words to keep.", min=1, metavar="N")] = 400,
+    seed: Annotated[int, option("Random seed.", min=0, max=2**32 - 1, metavar="N")] = 0,
     *,
     reading: ReadingOptions,
     writing: WritingOptions,
@@ -198,13 +207,13 @@ def topics(
     """Topics of texts, and the groups of words that matter for each.
 
     Writes the model, rows.csv (topic of each text and its probability), columns.csv (group of each word), topics.csv
-    (importance of each group for each topic, in percent), its picture topics.png and summary.json.
+    and topics.png (importance of each group for each topic, in percent) and summary.json.
     """
-    with errors_told():
-        from blockmix.cli.documents import fit_topics
+    with errors_reported():
+        from blockmix.cli.topics import fit_topics
 
         settings = {"n_topics": n_topics, "n_term_groups": n_groups, "n_selected_terms": words, "random_state": seed}
-        fit_topics(file, text, rating, settings, reading, _folder(writing, file), ctx.obj, writing.json)
+        fit_topics(file, text, rating, settings, reading, writing, _folder(writing, file), ctx.obj)
 
 
 @app.command(
@@ -224,12 +233,12 @@ def predict(
     reading: ReadingOptions,
     writing: WritingOptions,
 ) -> None:
-    """Row clusters of new rows, by a model that was fitted before.
+    """Row clusters of new rows, from a saved model.
 
-    Prints row, cluster and probability as csv; with --out it writes rows.csv and summary.json. Columns are found by
-    their names, in any order.
+    Prints row, cluster and probability as csv, or writes predictions.csv and predictions.json with --out. Columns are
+    matched by name, in any order.
     """
-    with errors_told():
+    with errors_reported():
         from blockmix.cli.predicting import predict_rows
 
         predict_rows(model, file, label, text, reading, writing, ctx.obj)
@@ -250,20 +259,21 @@ def report(
         str | None,
         typer.Argument(
             metavar="[FILE]",
-            help="The table that was fitted; found by the summary beside the model if it is still there.",
+            help="The table that was fitted; by default the one that the summary beside the model names.",
         ),
     ] = None,
     label: LabelOption = None,
-    out: Annotated[Path | None, option("The page; report.html beside the model by default.", metavar="PAGE")] = None,
+    out: Annotated[
+        Any, option("The page; report.html beside the model by default.", parser=path, metavar="PAGE")
+    ] = None,
     *,
     reading: ReadingOptions,
 ) -> None:
-    """The page of a model, again.
+    """Write the report of a saved model again.
 
-    One file that opens in any browser, without network. The table and its options are those of the fit unless FILE is
-    given.
+    One file that opens in any browser, offline. The table and its options are those of the fit unless FILE is given.
     """
-    with errors_told():
+    with errors_reported():
         from blockmix.cli.reporting import write_page
 
         write_page(model, file, label, out, reading, ctx.obj)
@@ -277,48 +287,46 @@ def report(
 )
 @takes(WritingOptions)
 def demo(ctx: typer.Context, *, writing: WritingOptions) -> None:
-    """The whole way on real data.
+    """Run the full workflow on a built-in data set.
 
-    178 wines and 13 measurements; everything is chosen by the program.
+    178 wines and 13 measurements; all settings are the defaults, with --scale.
     """
-    with errors_told():
-        from blockmix.cli.data import Data
-        from blockmix.cli.fitting import fit_mixture, say, write_results
-        from blockmix.cli.folder import results
-        from blockmix.cli.wine import wine_table
+    with errors_reported():
+        from blockmix.cli.data import demo_data
+        from blockmix.cli.fitting import fit_mixture, run
 
+        mixture = MixtureOptions(components=(1, 2, 3, 4, 5), groups=("auto",), scale=True)
         out = writing.out or Path("blockmix-demo")
-        with results(out) as folder:
-            data = Data(wine_table(), "cultivar")
-            fitted = fit_mixture(data, MixtureOptions(components=(1, 2, 3, 4, 5), groups=("auto",), scale=True))
-            summary = write_results(folder, out, data, fitted, ctx.obj)
-        say(summary, fitted, writing.json)
+        run("mixture", out, demo_data, lambda data: fit_mixture(data, mixture), ctx.obj, writing)
 
 
 def _folder(writing: WritingOptions, file: str) -> Path:
     stem = "table" if file == "-" else Path(file).name.partition(".")[0] or "table"
-    return writing.out or Path(f"{stem}-blockmix")
+    out: Path = writing.out or Path(f"{stem}-blockmix")
+    return out
 
 
 def _mixture(
     ctx: typer.Context,
     file: str,
     label: str | None,
+    top_variance: int | None,
     mixture: MixtureOptions,
     reading: ReadingOptions,
     writing: WritingOptions,
     criterion: str = "bic",
     jobs: int | None = None,
 ) -> None:
-    with errors_told():
+    with errors_reported():
         from blockmix.cli.data import read_data
-        from blockmix.cli.fitting import fit_mixture, say, write_results
-        from blockmix.cli.folder import results
+        from blockmix.cli.fitting import fit_mixture, run
 
-        out = _folder(writing, file)
-        # First of all: a folder that cannot be written to is told before hours of work, not after.
-        with results(out) as folder:
-            data = read_data(file, reading, label)
-            fitted = fit_mixture(data, mixture, criterion, jobs)
-            summary = write_results(folder, out, data, fitted, ctx.obj)
-        say(summary, fitted, writing.json)
+        run(
+            "mixture",
+            _folder(writing, file),
+            lambda: read_data(file, reading, label, top_variance=top_variance),
+            lambda data: fit_mixture(data, mixture, criterion, jobs),
+            ctx.obj,
+            writing,
+            file,
+        )

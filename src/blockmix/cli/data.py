@@ -1,22 +1,24 @@
-"""Data: the table of a command, read with a bar and made ready for an estimator.
+"""The data of a command: a table read with a progress bar, checked, and ready for an estimator.
 
-A file and the options of reading come in; numbers with column names, row names and known classes go out. What was left
-out is said on standard error.
+What the reader left out or decided is printed on standard error.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from blockmix.cli.bars import bar
+from blockmix.cli.memory import check_memory
+from blockmix.cli.messages import note
 from blockmix.cli.options import ReadingOptions
-from blockmix.cli.speaking import note
-from blockmix.cli.tables import Reading, Table, read_table
+from blockmix.cli.progress import progress_bar
+from blockmix.cli.reading import InputTable, read_table
+from blockmix.cli.reading.table import shortened
+from blockmix.structure.extras import needed
 from blockmix.structure.types import FloatArray
 
 _SHOWN = 8  # names in a note
@@ -24,20 +26,19 @@ _SHOWN = 8  # names in a note
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Numbers that an estimator takes, and what belongs to them."""
+    """The table to fit, the column of known classes, and how the file was read."""
 
-    table: Table
+    table: InputTable
     label: str | None = None
     reading: ReadingOptions = field(default_factory=ReadingOptions)
 
     @property
     def X(self) -> Any:
-        """The numbers: a data frame where the columns have names or some are left out, which the model remembers."""
-        if self.table.names == tuple(f"x{j}" for j in range(len(self.table.names))) and not self.table.named:
+        """The numbers, as a data frame if the columns have names or some are left out; the model remembers them."""
+        names = self.table.names
+        if not self.table.named and names == tuple(f"x{j}" for j in range(len(names))):
             return self.table.values
-        import pandas as pd
-
-        return pd.DataFrame(self.table.values, columns=list(self.table.names), copy=False)
+        return needed("pandas", "app").DataFrame(self.table.values, columns=list(names), copy=False)
 
     @property
     def labels(self) -> list[str | None] | None:
@@ -55,82 +56,98 @@ class Data:
             raise ValueError(f"the column {self.label!r} of {self.table.source} is empty: there is nothing to compare")
         return float(adjusted_rand(*map(list, zip(*known, strict=True))))
 
-    def scaled(self, location: FloatArray, scale: FloatArray) -> Data:
-        """The numbers as (x − location) / scale, in place: they are large, and nobody needs the others any more."""
+    def standardize(self) -> dict[str, FloatArray]:
+        """Scale the columns to mean 0 and standard deviation 1; returns the scaling."""
+        values = self.table.values
+        largest = np.maximum(values.max(axis=0), -values.min(axis=0))
+        unit = values / largest  # so that squares do not overflow
+        scaling = {"location": unit.mean(axis=0) * largest, "scale": unit.std(axis=0) * largest}
+        self.scale(**scaling)
+        return scaling
+
+    def scale(self, location: FloatArray, scale: FloatArray) -> None:
+        """Replace the numbers by (x − location) / scale, in place to save memory."""
         values = self.table.values
         values -= location
         values /= scale
-        return self
 
 
-def read_file(file: str, how: ReadingOptions, kept: tuple[str, ...] = (), only: tuple[str, ...] | None = None) -> Table:
-    """Read a table with a bar, and say what the reader decided."""
-    reading = Reading(
-        kept=kept,
-        dropped=tuple(how.drop or ()),
-        only=only,
-        missing=tuple(how.missing or ()),
-        encoding=how.encoding,
-        header=how.header,
-        layer=how.layer,
-    )
+def read_file(
+    file: str, options: ReadingOptions, kept: tuple[str, ...] = (), only: tuple[str, ...] | None = None
+) -> InputTable:
+    """Read a table with a progress bar."""
     size = os.path.getsize(file) if os.path.isfile(file) else None
     name = "standard input" if file == "-" else os.path.basename(file)
-    with bar(f"reading {name}", size, bytes=True) as shown:
-        return read_table(file, reading, lambda count: shown.show(count))
+    with progress_bar(f"reading {name}", size, bytes=True) as bar:
+        return read_table(file, options, kept, only, bar.update)
 
 
 def read_data(
-    file: str, how: ReadingOptions, label: str | None = None, only: tuple[str, ...] | None = None, vary: bool = True
+    file: str,
+    options: ReadingOptions,
+    label: str | None = None,
+    only: tuple[str, ...] | None = None,
+    to_fit: bool = True,
+    top_variance: int | None = None,
 ) -> Data:
-    """The numbers of a file: complete, and varying if they are to be fitted."""
-    found = read_file(file, how, () if label is None else (label,), only)
-    if only is not None:
-        _refuse_texts(found, only)
-    table = found.complete(how.drop_missing)
-    if vary:
-        table = table.with_numbers()
-    for text in [*_left_out(table), *table.notes, *_given_away(table, label if vary else None)]:
-        note(text)
-    return Data(table, label, how)
-
-
-def _refuse_texts(table: Table, only: tuple[str, ...]) -> None:
-    for name in only:
+    """The numbers of a file: complete, and if they are to be fitted, varying and not too many."""
+    table = read_file(file, options, () if label is None else (label,), only)
+    for name in only or ():
         if name in table.left_out:
             raise ValueError(f"the column {name!r} of {table.source} is not numeric: {table.left_out[name]}")
+    table = table.complete(options.drop_missing)
+    if to_fit:
+        table = table.varying()
+        if top_variance is not None:
+            table = table.most_varying(top_variance)
+        check_memory(table.source, *table.values.shape)
+    for text in [*_notes(table), *table.notes]:
+        note(text)
+    data = Data(table, label, options)
+    if to_fit and (revealing := _revealing_columns(data)):
+        names = shortened(revealing, _SHOWN)
+        note(f"{names}: one value in each class of {label}, so the fit sees the classes; leave out with --drop NAME")
+    return data
 
 
-def _left_out(table: Table) -> list[str]:
+def demo_data() -> Data:
+    """178 wines of three cultivars and 13 measurements, as if read from a file."""
+    from blockmix.datasets import load_wine
+
+    wine = load_wine()
+    texts: dict[str, list[str | None]] = {"cultivar": [str(wine.target_names[k]) for k in wine.target]}
+    table = InputTable("wine", tuple(wine.feature_names), wine.data, range(1, len(wine.data) + 1), texts)
+    return Data(table, "cultivar")
+
+
+def _notes(table: InputTable) -> list[str]:
+    """What the user should know about the columns."""
     reasons = [f"{name} ({why})" for name, why in table.left_out.items() if name != table.named_by]
-    more = f" and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
-    texts = [f"row names: {table.named_by}"] if table.named_by else []
-    texts += [f"left out: {', '.join(reasons[:_SHOWN])}{more}"] if reasons else []
+    notes = [f"row names: {table.named_by}"] if table.named_by else []
+    notes += [f"left out: {shortened(reasons, _SHOWN)}"] if reasons else []
     if len(table.names) == 1:
-        texts.append(f"only one numeric column, {table.names[0]}: there are no columns to group")
+        notes.append(f"only one numeric column, {table.names[0]}: there are no columns to group")
     if not table.named and not table.source.endswith(".npy"):
-        texts.append("the first row holds numbers, so columns are called x0, x1, …: give --header if it holds names")
-    return texts
+        notes.append("the first row holds numbers, so columns are called x0, x1, …: give --header if it holds names")
+    return notes
 
 
-def _given_away(table: Table, label: str | None) -> list[str]:
-    """A note on numeric columns that are the known classes in another coding."""
-    if label is None:
+def _revealing_columns(data: Data) -> list[str]:
+    """Numeric columns that are a coding of the known classes."""
+    if data.labels is None:
         return []
-    codes = np.unique([str(text) for text in table.texts[label]], return_inverse=True)[1]
+    codes = np.unique([str(text) for text in data.labels], return_inverse=True)[1]
     first = np.unique(codes, return_index=True)[1]
-    if not 1 < len(first) <= len(codes) / 2:  # one class tells nothing, and a class of one row has one value anyhow
+    if not 1 < len(first) <= len(codes) / 2:  # a single class, or classes of one row, show nothing
         return []
-    same = [
+    return [
         name
-        for name, column in zip(table.names, table.values.T, strict=True)
+        for name, column in zip(data.table.names, data.table.values.T, strict=True)
         if (column[:1000] == column[first[codes[:1000]]]).all() and (column == column[first[codes]]).all()
     ]
-    named = ", ".join(same[:_SHOWN])
-    return [f"{named}: one value in each class of {label}, so the fit sees the classes; --drop NAME"] if same else []
 
 
-def as_numbers(table: Table, column: str) -> FloatArray:
+def as_numbers(table: InputTable, column: str) -> FloatArray:
     """A column that was kept as text, as numbers."""
     numbers = []
     for row, text in enumerate(table.texts[column], start=1):
@@ -138,13 +155,13 @@ def as_numbers(table: Table, column: str) -> FloatArray:
             numbers.append(float(text or "nan"))
         except ValueError:
             raise ValueError(
-                f"the column {column!r} of {table.source} holds {text!r} in row {row}: give numbers"
+                f"the column {column!r} of {table.source} holds {text!r} in row {row}: numbers are needed"
             ) from None
     return np.array(numbers)
 
 
-def without_gaps(table: Table, columns: list[str], drop: bool) -> Table:
-    """The table without rows where one of the kept columns is empty, or a sentence that counts them."""
+def without_gaps(table: InputTable, columns: list[str], drop: bool) -> InputTable:
+    """The table if none of its kept columns has an empty cell; with `drop`, without the rows that have one."""
     full = [all(cells) for cells in zip(*(table.texts[name] for name in columns), strict=True)]
     lost = full.count(False)
     if lost == 0:
@@ -152,15 +169,9 @@ def without_gaps(table: Table, columns: list[str], drop: bool) -> Table:
     if not drop:
         raise ValueError(
             f"{table.source} has no {' or no '.join(columns)} in {lost} of {len(full)} rows: fill them in, or leave "
-            "those rows out with --drop-missing"
+            "out those rows with --drop-missing"
         )
     if lost == len(full):
         raise ValueError(f"{table.source} has no row with {' and '.join(columns)}")
     note(f"left out {lost} of {len(full)} rows without {' or '.join(columns)}")
-    places = [i for i, whole in enumerate(full) if whole]
-    return replace(
-        table,
-        values=table.values[places],
-        row_names=[table.row_names[i] for i in places],
-        texts={name: [cells[i] for i in places] for name, cells in table.texts.items()},
-    )
+    return table.rows([i for i, whole in enumerate(full) if whole])

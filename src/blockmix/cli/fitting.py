@@ -1,37 +1,35 @@
-"""Fitting: a mixture or a covariance of a table, its files and what is printed of it.
-
-Options come in; the folder of results is written and the summary goes to standard output.
-"""
+"""Fitting a mixture or a covariance to a table: the fit, its files and its printed summary."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import blockmix
-from blockmix.cli.bars import bar
+from blockmix.cli import results
 from blockmix.cli.data import Data
-from blockmix.cli.folder import COLUMNS, MODEL, REPORT, ROWS, SELECTION, SUMMARY, as_json, write_csv, write_json
-from blockmix.cli.options import MixtureOptions, ReadingOptions
-from blockmix.cli.speaking import warnings_heard, worded
-from blockmix.em.multistart import FINALISTS, SHORT, Progress
-from blockmix.em.starts.starts import portfolio
+from blockmix.cli.messages import in_terms_of_options, note, warnings_collected
+from blockmix.cli.options import MixtureOptions, ReadingOptions, WritingOptions
+from blockmix.cli.progress import progress_bar
+from blockmix.cli.streams import check_output
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.selection.table import SelectionTable, select
+from blockmix.selection.table import CRITERIA, SelectionTable, select
 from blockmix.structure.columns import column_names
 
-_LINES = 14  # of the description of one component
+_LINES = 14  # printed for one component
+_MANY = 20  # candidates
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted model, the comparison that it was chosen by, and what was said of it."""
+    """A fitted model, the comparison that chose it, and the warnings of the fit."""
 
     model: Any
     selection: SelectionTable | None = None
@@ -39,11 +37,30 @@ class Fitted:
     seconds: float = 0.0
 
 
+def run(
+    kind: str,
+    out: Path,
+    read: Callable[[], Data],
+    fit: Callable[[Data], Fitted],
+    command: str,
+    writing: WritingOptions,
+    *inputs: str,
+) -> None:
+    """Read a table, fit a model to it, write the results to `out` and print the summary."""
+    # The folder comes first: if it cannot be written to, better to know before hours of work.
+    with results.folder(out, kind, inputs) as folder:
+        data = read()
+        fitted = fit(data)
+        summary = {"kind": kind, "folder": str(out)} | _summary(data, fitted, command)
+        with results.blaming(out):
+            _write(folder, data, fitted, summary, writing.raw_text)
+    print_summary(summary, fitted, writing.json)
+
+
 def fit_mixture(data: Data, options: MixtureOptions, criterion: str = "bic", jobs: int | None = None) -> Fitted:
     """Fit the mixture, or compare several and take the best."""
-    if options.scale:
-        location, scale = data.table.values.mean(axis=0), data.table.values.std(axis=0)
-        data.scaled(location, scale)
+    _check_candidates(data, options)
+    scaling = data.standardize() if options.scale else None
     prototype = GaussianBiclustering(
         shared_covariance=options.shared,
         init=options.init,
@@ -53,54 +70,61 @@ def fit_mixture(data: Data, options: MixtureOptions, criterion: str = "bic", job
         random_state=options.seed,
     )
     begin = time.perf_counter()
-    with warnings_heard() as heard:
+    with warnings_collected() as warnings:
         if len(options.components) == len(options.groups) == 1:
             prototype.set_params(n_components=options.components[0], n_column_groups=options.groups[0])
             model, table = _fit_one(prototype, data.X), None
         else:
             table = _compare(prototype, data.X, options, criterion, jobs)
             model = table.best_estimator_
-    if options.scale:
-        # Saved with the model, so that `predict` treats new rows alike.
-        model.scaling_ = {"location": location, "scale": scale}
+    if scaling is not None:
+        model.scaling_ = scaling  # saved with the model, so that `predict` scales new rows alike
     if table is not None and ": " in table.best_.outcome:
-        heard.append(worded(table.best_.outcome.partition(": ")[2]))
-    return Fitted(model, table, heard, time.perf_counter() - begin)
+        warnings.append(in_terms_of_options(table.best_.outcome.partition(": ")[2]))
+    return Fitted(model, table, warnings, time.perf_counter() - begin)
+
+
+def _check_candidates(data: Data, options: MixtureOptions) -> None:
+    """Refuse at once what no fit can do."""
+    N, p = data.table.values.shape
+    largest = max(options.components)
+    if largest > N:
+        raise ValueError(f"--components {largest} exceeds the {N} rows of {data.table.source}")
+    most_groups = max((K for K in options.groups if isinstance(K, int)), default=1)
+    if most_groups > p:
+        raise ValueError(f"--groups {most_groups} exceeds the {p} columns of {data.table.source}")
+    if (n := len(options.components) * len(options.groups)) > _MANY:
+        note(f"comparing {n} models, from {min(options.components)} to {largest} row clusters: this may take a while")
 
 
 def _fit_one(model: GaussianBiclustering, X: Any) -> GaussianBiclustering:
     text = f"fitting {model.n_components} row clusters"
-    with bar(text, _most_iterations(model, X), left="left at most") as shown:
-        done = iter(range(1, 10**9))
-        model.fit(X, callback=lambda progress: shown.show(next(done), text=f"{text}: {progress.start}"))
+    most = None if model.init == "portfolio" else model.n_init * model.max_iter
+    with progress_bar(text, most, left="left at most") as bar:
+        done = count(1)
+        model.fit(X, callback=lambda progress: bar.update(next(done), f"{text}: {progress.start}"))
     if model.outcome_ == "interrupted":
         raise KeyboardInterrupt
     return model
-
-
-def _most_iterations(model: GaussianBiclustering, X: Any) -> int:
-    if model.init != "portfolio":
-        return model.n_init * model.max_iter
-    heat = min(SHORT, model.max_iter)
-    return heat * model.n_init * len(portfolio(*X.shape)) + FINALISTS * (model.max_iter - heat)
 
 
 def _compare(
     prototype: GaussianBiclustering, X: Any, options: MixtureOptions, criterion: str, jobs: int | None
 ) -> SelectionTable:
     n_pairs = len(options.components) * len(options.groups)
-    with bar(f"comparing {n_pairs} models", n_pairs) as shown:
+    text = f"comparing {n_pairs} models"
+    with progress_bar(text, n_pairs) as bar:
         done = 0
 
-        def tried(event: Any) -> None:
+        def fitted(event: Any) -> None:
             nonlocal done
             done = event.done
-            shown.show(done)
+            bar.update(done)
 
-        def iterated(progress: Progress) -> None:
-            # A part of one step, so that the bar moves within a long fit.
+        def iterated(progress: Any) -> None:
+            # A fraction of one fit, so that the bar moves during a long one.
             part = min(progress.iteration / prototype.max_iter, 0.99)
-            shown.show(done + part, text=f"comparing {n_pairs} models: iteration {progress.iteration + 1}")
+            bar.update(done + part, f"{text}: iteration {progress.iteration + 1}")
 
         table = select(
             X,
@@ -109,7 +133,7 @@ def _compare(
             criterion=criterion,
             estimator=prototype,
             n_jobs=jobs,
-            callback=tried,
+            callback=fitted,
             on_iteration=iterated if jobs is None else None,
         )
     if len(table.rows) < n_pairs:
@@ -120,41 +144,41 @@ def _compare(
 def fit_covariance(data: Data, n_groups: int | str, shrinkage: float | None) -> Fitted:
     """Find the column groups of the whole table."""
     begin = time.perf_counter()
-    with warnings_heard() as heard, bar(f"grouping {len(data.table.names)} columns"):
+    with warnings_collected() as warnings, progress_bar(f"grouping {len(data.table.names)} columns"):
         model = BlockDiagonalCovariance(n_groups, shrinkage=shrinkage).fit(data.X)
-    return Fitted(model, None, heard, time.perf_counter() - begin)
+    return Fitted(model, None, warnings, time.perf_counter() - begin)
 
 
-def write_results(folder: Path, out: Path, data: Data, fitted: Fitted, command: str) -> dict[str, Any]:
-    """Write all files of a fit, and return its summary."""
-    model, X = fitted.model, data.X
-    summary = _summary(data, fitted, command)
-    with bar("writing the results"):
-        model.save(folder / MODEL)
+def _write(folder: Path, data: Data, fitted: Fitted, summary: dict[str, Any], raw: bool) -> None:
+    """Write all files of a fit, and complete its summary."""
+    model, X, selection = fitted.model, data.X, fitted.selection
+    with progress_bar("writing the results"):
+        model.save(folder / results.MODEL)
         names = column_names(model)
         if isinstance(model, BlockDiagonalCovariance):
-            write_csv(folder / COLUMNS, ["column", "group"], zip(names, model.column_labels_.tolist(), strict=True))
+            lines: Any = zip(names, model.column_labels_.tolist(), strict=True)
+            results.write_csv(folder / results.COLUMNS, ["column", "group"], lines, raw)
         else:
-            summary |= model._criteria(X, None)
-            write_csv(folder / ROWS, ["row", "cluster", "probability"], cluster_lines(model, X, data.table.row_names))
-            write_csv(folder / COLUMNS, ["component", "column", "group"], _column_lines(model, names))
-    if fitted.selection is not None:
-        lines = [_selection_line(row) for row in fitted.selection.rows]
-        write_csv(folder / SELECTION, list(lines[0]), [list(line.values()) for line in lines])
-        summary |= {"criterion": fitted.selection.criterion, "selection": lines}
-    summary["folder"] = str(out)
-    summary["files"] = [*sorted(path.name for path in folder.iterdir()), SUMMARY, REPORT]
-    write_json(folder / SUMMARY, summary)
-    report(folder / REPORT, fitted, data, command)
-    return summary
+            summary |= model._criteria(X, None) if selection is None else _values(selection.best_)
+            lines = cluster_lines(model, X, data.table.row_names)
+            results.write_csv(folder / results.ROWS, ["row", "cluster", "probability"], lines, raw)
+            lines = _column_lines(model, names)
+            results.write_csv(folder / results.COLUMNS, ["component", "column", "group"], lines, raw)
+    if selection is not None:
+        tried = [_selection_line(row) for row in selection.rows]
+        results.write_csv(folder / results.SELECTION, list(tried[0]), [list(line.values()) for line in tried], raw)
+        summary |= {"criterion": selection.criterion, "selection": tried}
+    summary["files"] = [*sorted(path.name for path in folder.iterdir()), results.SUMMARY, results.REPORT]
+    results.write_json(folder / results.SUMMARY, summary)
+    report(folder / results.REPORT, fitted, data, summary["command"])
 
 
 def report(path: Path, fitted: Fitted, data: Data | None, command: str) -> None:
-    """Write the page of a model."""
+    """Write the report of a model."""
     from blockmix.report import write_report
 
     labels = None if data is None or data.labels is None else ["" if text is None else text for text in data.labels]
-    with bar("writing the report"):
+    with progress_bar("writing the report"):
         write_report(
             fitted.model,
             path,
@@ -169,12 +193,12 @@ def report(path: Path, fitted: Fitted, data: Data | None, command: str) -> None:
 
 
 def cluster_lines(model: Any, X: Any, row_names: Any) -> Iterator[tuple[str, int, str]]:
-    """Row name, cluster and its probability, line by line."""
+    """Row name, cluster and its probability, for each row."""
     probabilities = model.predict_proba(X)
     clusters = np.where(probabilities.any(axis=1), probabilities.argmax(axis=1), -1)  # -1: a text without a topic
     largest = probabilities.max(axis=1)
     for name, cluster, probability in zip(row_names, clusters.tolist(), largest.tolist(), strict=True):
-        yield name, cluster, f"{probability:.6g}"
+        yield str(name), cluster, f"{probability:.6g}"
 
 
 def _column_lines(model: Any, names: list[str]) -> Iterator[tuple[int, str, int]]:
@@ -183,12 +207,20 @@ def _column_lines(model: Any, names: list[str]) -> Iterator[tuple[int, str, int]
 
 
 def _selection_line(row: Any) -> dict[str, Any]:
-    line = {name: getattr(row, name) for name in ("n_components", "n_column_groups", "n_parameters")}
-    return (
-        line
-        | {"groups": " ".join(map(str, row.groups))}
-        | {name: getattr(row, name) for name in ("log_likelihood", "bic", "icl", "aic", "seconds", "outcome")}
-    )
+    return {
+        "n_components": row.n_components,
+        "n_column_groups": row.n_column_groups,
+        "n_parameters": row.n_parameters,
+        "groups": " ".join(map(str, row.groups)),
+        **_values(row),
+        "seconds": row.seconds,
+        "outcome": row.outcome,
+    }
+
+
+def _values(row: Any) -> dict[str, float]:
+    """Log-likelihood and criteria of a candidate."""
+    return {name: getattr(row, name) for name in ("log_likelihood", *CRITERIA)}
 
 
 def _summary(data: Data, fitted: Fitted, command: str) -> dict[str, Any]:
@@ -221,10 +253,11 @@ def _summary(data: Data, fitted: Fitted, command: str) -> dict[str, Any]:
     }
 
 
-def say(summary: dict[str, Any], fitted: Fitted, json: bool) -> None:
-    """Print the result: for a program as JSON, for a person as text."""
+def print_summary(summary: dict[str, Any], fitted: Fitted, json: bool) -> None:
+    """Print the result as JSON or as text."""
     if json:
-        print(as_json(summary))
+        print(results.as_json(summary, ascii=True))
+        check_output()
         return
     print(f"{summary['file']}: {summary['rows']} rows × {summary['columns']} numeric columns\n")
     if fitted.selection is not None:
@@ -244,5 +277,5 @@ def _shortened(text: str) -> str:
         if count < _LINES or "alone: " in line:
             kept.append(line)
         elif count == _LINES:
-            kept.append(f"  …: all groups are in {COLUMNS}")
+            kept.append(f"  …: all groups are in {results.COLUMNS}")
     return "\n".join(kept)

@@ -1,6 +1,6 @@
-"""Options: what can be said after a command, in groups that several commands share.
+"""The options of the commands, in groups that several commands share.
 
-A dataclass per group comes in; `takes` makes its fields options of a command, and hands the command the filled group.
+Each group is a dataclass; `takes` turns its fields into options of a command and passes the filled group to it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+# Copies of the library's names: importing them would import NumPy, and slow down `blockmix --help`.
 RULES = ("auto", "silhouette", "bic")
 STARTS = ("kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
+CRITERIA = ("bic", "icl", "aic")
+_LONGEST = 1_000_000  # numbers in a range
 
 
 def counts(text: str) -> tuple[int, ...]:
@@ -33,9 +36,11 @@ def counts(text: str) -> tuple[int, ...]:
             begin = int(first)
             end = int(last) if colon else begin
         except ValueError:
-            raise typer.BadParameter(f"{text!r} is no whole number, nor a range such as 1:5") from None
+            raise typer.BadParameter(f"{text!r} is neither a whole number nor a range such as 1:5") from None
         if not 1 <= begin <= end:
-            raise typer.BadParameter(f"{text!r} must be at least 1, and a range such as 1:5 must rise")
+            raise typer.BadParameter(f"{text!r} must be at least 1, and a range must ascend, as in 1:5")
+        if end - begin >= _LONGEST:
+            raise typer.BadParameter(f"{text!r} is a range of more than {_LONGEST} numbers")
         found += range(begin, end + 1)
     return tuple(dict.fromkeys(found))
 
@@ -55,12 +60,12 @@ def groups(text: str) -> tuple[int | str, ...]:
         elif part[:1].isdigit():
             found += counts(part)
         else:
-            raise typer.BadParameter(f"{part!r} is no number of groups, nor one of {', '.join(RULES)}")
+            raise typer.BadParameter(f"{part!r} is neither a number of groups nor one of {', '.join(RULES)}")
     return tuple(found)
 
 
 def choice(*known: str) -> Callable[[str], str]:
-    """Parser of an option that takes one of some words."""
+    """A parser that accepts only these words."""
 
     def parse(text: str) -> str:
         if text not in known:
@@ -76,8 +81,15 @@ def option(help: str, *names: str, **settings: Any) -> Any:
 
 
 def examples(*lines: str) -> str:
-    """The end of a help page; the first sign keeps its lines apart."""
+    """The end of a help page; the backspace keeps its lines apart."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def path(text: str) -> Path:
+    """A path; an empty one would be the working folder."""
+    if not text:
+        raise typer.BadParameter("the name is empty")
+    return Path(text)
 
 
 @dataclass(frozen=True)
@@ -95,7 +107,7 @@ class ReadingOptions:
     ] = None
     header: Annotated[
         bool | None,
-        option("Whether the first row holds the names; looked at by default.", "--header/--no-header"),
+        option("Whether the first row holds the column names; recognized by default.", "--header/--no-header"),
     ] = None
     layer: Annotated[str | None, option("Layer of an h5ad file; X by default.", metavar="NAME")] = None
 
@@ -104,7 +116,11 @@ class ReadingOptions:
 class WritingOptions:
     """Where the results go."""
 
-    out: Annotated[Path | None, option("Folder for the results; made if needed.", metavar="DIR")] = None
+    out: Annotated[Any, option("Folder for the results; created if needed.", parser=path, metavar="DIR")] = None
+    raw_text: Annotated[
+        bool,
+        option("Write texts that begin with = + - @ to csv as they are, without a disarming apostrophe.", "--raw-text"),
+    ] = False
     json: Annotated[bool, option("Print the summary as JSON, for programs, instead of text.", "--json")] = False
 
 
@@ -118,51 +134,59 @@ class MixtureOptions:
     ] = "1:5"
     groups: Annotated[
         Any,
-        option("Number of column groups, or how to choose it: auto, silhouette, bic.", parser=groups, metavar="N|RULE"),
+        option(
+            f"Number of column groups, or a rule that chooses it: {', '.join(RULES)}.", parser=groups, metavar="N|RULE"
+        ),
     ] = "auto"
     shared: Annotated[
         bool, option("One partition of the columns, and one covariance, for all clusters.", "--shared")
     ] = False
     scale: Annotated[
         bool,
-        option("Put columns at mean 0 and deviation 1. The clusters do not depend on it, means and BIC do.", "--scale"),
+        option("Standardize the columns. The clusters do not depend on it; means and BIC do.", "--scale"),
     ] = False
-    seed: Annotated[int, option("Seed of the starts: the same seed gives the same answer.", min=0, metavar="N")] = 0
+    seed: Annotated[
+        int, option("Random seed; the same seed gives the same result.", min=0, max=2**32 - 1, metavar="N")
+    ] = 0
     init: Annotated[Any, option(f"Kind of start: {', '.join(STARTS)}.", parser=choice(*STARTS), metavar="KIND")] = (
         "kmeans"
     )
-    n_init: Annotated[int, option("Number of starts, of which the best is kept.", "--starts", min=1, metavar="N")] = 1
+    n_init: Annotated[int, option("Number of starts; the best is kept.", "--starts", min=1, metavar="N")] = 1
     shrinkage: Annotated[
         float | None,
-        option(
-            "From 0 to 1: pulls covariances to the diagonal, for few rows.",
-            min=0,
-            max=0.99,
-            metavar="A",
-        ),
+        option("From 0 to 1: shrinks covariances towards the diagonal; for few rows.", min=0, max=0.99, metavar="A"),
     ] = None
-    max_iter: Annotated[int, option("Most iterations of a start.", min=1, metavar="N")] = 200
+    max_iter: Annotated[int, option("Maximum number of iterations of a start.", min=1, metavar="N")] = 200
 
 
+TopVarianceOption = Annotated[
+    int | None,
+    option(
+        "Keep only the N columns of largest variance, as measured in the file: for very wide tables in one unit.",
+        min=1,
+        metavar="N",
+    ),
+]
 LabelOption = Annotated[
-    str | None, option("Column of known classes: not used, but compared with the clusters.", metavar="COL")
+    str | None, option("Column of known classes: not fitted, but compared with the clusters.", metavar="COL")
 ]
 
 
 def takes(*kinds: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of some groups, and the group itself as its last arguments.
+    """Give a command the options of some groups; the filled groups are its last arguments.
 
-    Typer reads options off a signature; this one is put together, so that an option is written once for all commands.
+    Typer reads options from a signature. This one is assembled, so that an option is written once for all commands.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())
-        own = own[: len(own) - len(kinds)]
+        parameters = inspect.signature(command, eval_str=True).parameters
+        names = list(parameters)[-len(kinds) :]
+        own = [parameter for name, parameter in parameters.items() if name not in names]
         options = [parameter for kind in kinds for parameter in _parameters(kind)]
 
         def run(**given: Any) -> None:
             filled = [kind(**{item.name: given.pop(item.name) for item in fields(kind)}) for kind in kinds]
-            command(**given, **dict(zip(_last(command, len(kinds)), filled, strict=True)))
+            command(**given, **dict(zip(names, filled, strict=True)))
 
         run.__name__, run.__doc__ = command.__name__, command.__doc__
         keyed = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
@@ -181,7 +205,3 @@ def _parameters(kind: type) -> list[inspect.Parameter]:
         inspect.Parameter(item.name, keyword, default=item.default, annotation=hints[item.name])
         for item in fields(kind)
     ]
-
-
-def _last(command: Callable[..., None], n: int) -> list[str]:
-    return list(inspect.signature(command).parameters)[-n:]

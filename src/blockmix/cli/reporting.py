@@ -1,7 +1,7 @@
-"""Reporting: the page of a saved model, again.
+"""Writing the report of a saved model again.
 
-A model file comes in, with its table or without; the page goes out. What the summary beside the model tells of the fit
-(the table, how it was read, the comparison, the command) is used where the command line does not say otherwise.
+What the command line leaves open (the table, how it was read, the candidates, the command) comes from the summary
+beside the model.
 """
 
 from __future__ import annotations
@@ -13,27 +13,31 @@ from typing import Any
 
 import numpy as np
 
+from blockmix.cli import results
 from blockmix.cli.data import Data
 from blockmix.cli.fitting import Fitted, report
-from blockmix.cli.folder import REPORT, SUMMARY
+from blockmix.cli.messages import note, warnings_collected
 from blockmix.cli.options import ReadingOptions
-from blockmix.cli.predicting import read_for
-from blockmix.cli.speaking import note, warnings_heard
+from blockmix.cli.predicting import read_for_model
 from blockmix.estimators.loading import load
 from blockmix.estimators.topics.biclustering import TopicBiclustering
 from blockmix.selection.table import CRITERIA, SelectionTable
 from blockmix.selection.trials import SelectionRow, Study
 
+_MARK = b'id="report-data"'  # in every page that blockmix writes
+
 
 def write_page(
     path: Path, file: str | None, label: str | None, out: Path | None, reading: ReadingOptions, command: str
 ) -> None:
-    """Write the page of a saved model; one that is there is not replaced by one that shows less."""
+    """Write the report of a saved model; an existing page is not replaced by one that shows less."""
     model = load(path)
     if isinstance(model, TopicBiclustering):
-        raise ValueError(f"{path} holds topics, which have no page: blockmix topics has drawn them in topics.png")
+        raise ValueError(f"{path} holds topics, which have no report: blockmix topics draws them in topics.png")
     summary = _summary(path, model)
-    page = out or path.parent / REPORT
+    page = out or path.parent / results.REPORT
+    if page.is_file() and _MARK not in page.read_bytes():
+        raise ValueError(f"{page} is not a report of blockmix: give another name with --out")
     data = None
     try:
         table = _fitted_to(path, summary) if file is None else file
@@ -44,19 +48,19 @@ def write_page(
         if out is None and page.exists():
             raise ValueError(
                 f"{page} would lose what it shows of the data ({error}): give FILE after the model, or --out PAGE for "
-                "a page without them"
+                "a page without data"
             ) from None
-        note(f"the page shows no data ({error}): give FILE after the model to have them")
+        note(f"the page shows no data ({error}): give FILE after the model to include them")
     fitted = Fitted(model, _comparison(model, summary), summary.get("warnings"))
-    with warnings_heard():
+    with warnings_collected():
         report(page, fitted, data, summary.get("command", command))
     print(f"Written: {page}")
 
 
 def _summary(path: Path, model: Any) -> dict[str, Any]:
-    """The summary beside a model, empty where there is none or it tells of another model."""
+    """The summary beside a model; empty if there is none, or if it belongs to another model."""
     try:
-        found = json.loads((path.parent / SUMMARY).read_text(encoding="utf-8"))
+        found = json.loads((path.parent / results.SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     wanted = {"model": type(model).__name__, "columns": model.n_features_in_}
@@ -65,24 +69,24 @@ def _summary(path: Path, model: Any) -> dict[str, Any]:
 
 
 def _fitted_to(path: Path, summary: dict[str, Any]) -> str:
-    """The table that a model was fitted to: as it was typed, from here or from beside the folder of the results."""
+    """The table that a model was fitted to, relative to the working folder or to the parent of the results folder."""
     if "file" not in summary:
-        raise ValueError(f"nothing beside {path} tells which table it was fitted to")
+        raise ValueError(f"no summary beside {path} names the table it was fitted to")
     named = summary["file"]
     for place in (Path(named), path.parent.parent / named):
         if place.is_file():
             return str(place)
-    raise ValueError(f"the table that {path} was fitted to, {named}, is not found")
+    raise ValueError(f"the table that {path} was fitted to, {named}, was not found")
 
 
 def _data(
     path: Path, model: Any, file: str, label: str | None, reading: ReadingOptions, summary: dict[str, Any]
 ) -> Data:
-    """The rows of a file, read as for the fit where nothing else is said; a ValueError if they are not those fitted."""
+    """The rows of a file, read as for the fit unless there are other options; they must be as many as were fitted."""
     if reading == ReadingOptions():
         saved = summary.get("reading", {})
         reading = ReadingOptions(**{item.name: saved[item.name] for item in fields(reading) if item.name in saved})
-    data = read_for(path, model, file, label or summary.get("label"), reading)
+    data = read_for_model(path, model, file, label or summary.get("label"), reading)
     found, fitted = len(data.table.row_names), len(getattr(model, "row_labels_", ())) or summary.get("rows")
     if fitted is not None and found != fitted:
         raise ValueError(f"{file} has {found} rows, but the model was fitted to {fitted}")

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -80,7 +79,9 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
 
     def score_samples(self, X: Any) -> FloatArray:
         """Log-density of each row, shape (N,)."""
-        return np.concatenate(list(self._each(X, log_density)), dtype=self.means_.dtype)
+        density = np.concatenate(list(self._each(X, log_density)))
+        with np.errstate(over="ignore"):  # −inf in single precision
+            return density.astype(self.means_.dtype)
 
     def score(self, X: Any, y: object = None) -> float:
         """Mean log-density of the rows."""
@@ -198,19 +199,24 @@ def most_probable(joint: FloatArray) -> IntArray:
 
 
 def log_density(joint: FloatArray) -> FloatArray:
-    """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,)."""
-    return np.asarray(logsumexp(joint, axis=1))
+    """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,); −inf for rows whose distances overflow."""
+    top = joint.max(axis=1)
+    density = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
+    return np.where(top > -np.finfo(float).max, density, -np.inf)
 
 
 def probabilities(joint: FloatArray) -> FloatArray:
     """Probability of each component from log π_g f_g, shape (m, G)."""
-    return np.asarray(np.exp(joint - log_density(joint)[:, None]))
+    z = np.exp(joint - joint.max(axis=1, keepdims=True))
+    return np.asarray(z / z.sum(axis=1, keepdims=True))
 
 
 def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
     """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
     density = log_density(joint)
-    return np.array([weights.sum(), weights @ density, weights @ (joint.max(axis=1) - density)])
+    certainty = np.log(probabilities(joint).max(axis=1))
+    counted = weights > 0  # −inf times 0 is no number
+    return np.array([weights.sum(), weights[counted] @ density[counted], weights @ certainty])
 
 
 def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:

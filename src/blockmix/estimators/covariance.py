@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from blockmix.estimators.storable import Storable
+from blockmix.estimators.validation import counts, matrix
 from blockmix.grouping.protocols import Grouping, GroupingWarning, Rule
 from blockmix.grouping.registry import as_grouping, as_rule, find_groups
 from blockmix.plotting.methods import CovarianceFigures
@@ -104,13 +105,10 @@ class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
         A weight of 2 counts a row twice.
         """
         self._check_parameters()
-        rows: FloatArray = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, rows, dtype=rows.dtype, ensure_non_negative=True)
+        rows: FloatArray = matrix(self, X, ensure_min_samples=2)
+        weights = counts(sample_weight, rows, least=2)
+        if weights is not None:
             rows, weights = rows[weights > 0], weights[weights > 0]
-            if len(rows) < 2:
-                raise ValueError(f"sample_weight is positive for {len(rows)} rows: at least 2 are needed")
         moments = Moments.of(rows, weights)
         refuse_constant(moments.mean, moments.variances, column_names(self))
         if self.assume_centered:
@@ -126,7 +124,7 @@ class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
         self.partition_, self.linkage_ = found.partition, found.linkage
         self.shrinkage_ = self._shrinkages(R, squares, n_rows)
         self.blocks_ = BlockCovariance.of(R, self.partition_, self.shrinkage_).scaled(deviations)
-        self._tell(found.converged, chosen=rule is not None)
+        self._warn(found.converged, chosen=rule is not None)
         return self
 
     def _check_parameters(self) -> None:
@@ -142,7 +140,7 @@ class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
         assert squares is not None
         return np.array([_ledoit_wolf(R[np.ix_(A, A)], squares[:, A], n_rows) for A in self.partition_.groups])
 
-    def _tell(self, converged: bool, chosen: bool) -> None:
+    def _warn(self, converged: bool, chosen: bool) -> None:
         p, found = self.n_features_in_, list[Warning]()
         if not converged:
             text = f"grouping={self.grouping!r} stopped at its iteration limit: raise the limit, the groups may improve"

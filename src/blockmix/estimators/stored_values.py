@@ -51,13 +51,13 @@ def is_positive(values: FloatArray) -> bool:
     return bool((values >= np.finfo(values.dtype).tiny).all())
 
 
-def is_label(values: Any, shape: tuple[int, ...], n_labels: int) -> bool:
-    """Whether values are an array of labels 0 … n_labels − 1, of that shape."""
+def is_label(values: Any, shape: tuple[int, ...], n_labels: int, least: int = 0) -> bool:
+    """Whether values are an array of labels least … n_labels − 1, of that shape."""
     return (
         isinstance(values, np.ndarray)
         and values.dtype.kind in "iu"
         and values.shape == shape
-        and bool((values >= 0).all() and (values < n_labels).all())
+        and bool((values >= least).all() and (values < n_labels).all())
     )
 
 
@@ -110,8 +110,11 @@ def _check_shapes(
 ) -> None:
     """Refuse shapes that are not one per block, and states that do not suit the columns of their block."""
     sizes = [int(c) for covariance in covariances for c in covariance.partition.sizes]
+    require(
+        [len(one) for one in shapes] == [covariance.partition.n_groups for covariance in covariances],
+        f"there is not one shape for each of the {len(sizes)} blocks",
+    )
     models = [model for one in shapes for model in one]
-    require(len(models) == len(sizes), f"there are {len(models)} shapes for {len(sizes)} blocks")
     require(all(isinstance(model, BlockModel) for model in models), "a shape is no BlockModel")
     for b, state in states.items():
         known = isinstance(b, int) and 0 <= b < len(sizes) and np.ndim(state) == 2
@@ -119,16 +122,21 @@ def _check_shapes(
         require(models[b].accepts(state, sizes[b]), f"the state of block {b} does not suit its {sizes[b]} columns")
 
 
+def _check_factor_block(block: FactorBlock) -> None:
+    require(type(block.n_factors) is int and block.n_factors >= 1, f"a block has {block.n_factors!r} factors")
+
+
 def _check_resolution(resolution: Resolution) -> None:
-    D, n = len(resolution.columns), len(resolution.values)
-    sizes = np.diff(resolution.first)
-    right = resolution.first.shape == (D + 1,) and (sizes >= 0).all() and resolution.first[0] == 0
-    require(right and resolution.first[-1] == n, "the resolution of the columns is damaged")
-    require(
-        is_real(resolution.values, (n,)) and is_real(resolution.variances, (n,)) and (resolution.variances >= 0).all(),
-        "the resolution of the columns holds other than finite numbers",
-    )
-    require((resolution.columns >= 0).all() and sizes.max(initial=0) < 2**16, "the resolution has impossible columns")
+    """Refuse places that compiled loops would look up beyond the arrays, and variances that are none."""
+    columns, first, values = resolution.columns, resolution.first, resolution.values
+    D, n = len(columns), len(values)
+    require(is_label(columns, (D,), 2**31) and is_label(first, (D + 1,), n + 1), "the resolution has no columns")
+    # It is estimated from some 2000 rows, so a column has no more values.
+    sizes = np.diff(first.astype(np.int64))
+    right = (np.diff(columns.astype(np.int64)) > 0).all() and ((sizes >= 1) & (sizes <= 4096)).all()
+    require(right and first[0] == 0 and first[-1] == n, "the resolution does not belong to columns in order")
+    positive = is_real(resolution.variances, (n,)) and (resolution.variances >= 0).all()
+    require(is_real(values, (n,)) and positive, "the resolution holds other than finite numbers")
 
 
 def _check_factor_mixture(parameters: FactorParameters) -> None:
@@ -171,7 +179,7 @@ VALUES = Codecs(
         stored(LoopState),
         stored(Resolution, _check_resolution),
         stored(FullBlock),
-        stored(FactorBlock),
+        stored(FactorBlock, _check_factor_block),
         stored(TreeBlock),
         stored(Topic, _check_topic),
         *map(stored, GROUPINGS.values()),

@@ -22,27 +22,60 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
     """Standardized rows, at least two and one per component; the estimator takes over their columns."""
     least = max(2, estimator.n_components)
     if is_elsewhere(X):
-        rows = opened(X, _counts(sample_weight, None, least)).measured()
+        rows = opened(X, counts(sample_weight, None, least)).measured()
         if rows.n_rows < 2:
             raise ValueError(f"X has {rows.n_rows} row: at least 2 are needed")
         _refuse_few(estimator, rows.n_rows)
         _remember(estimator, rows)
         return rows
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=_TYPES, ensure_min_samples=2)
+    X = matrix(estimator, X, accept_sparse="csr", ensure_min_samples=2)
     _refuse_few(estimator, X.shape[0])
-    return in_memory(X, _counts(sample_weight, X, least)).measured()
+    return in_memory(X, counts(sample_weight, X, least)).measured()
 
 
 def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None) -> Rows:
     """Rows in their own units, of the type and with the columns and the resolution of the fit."""
     dtype = estimator.means_.dtype
     if is_elsewhere(X):
-        rows = opened(X, _counts(sample_weight, None, 0), dtype)
+        rows = opened(X, counts(sample_weight, None, 0), dtype)
         _compare(estimator, rows)
     else:
-        X = validate_data(estimator, X, accept_sparse="csr", dtype=_TYPES, reset=False).astype(dtype, copy=False)
-        rows = in_memory(X, _counts(sample_weight, X, 0))
+        X = matrix(estimator, X, accept_sparse="csr", reset=False).astype(dtype, copy=False)
+        rows = in_memory(X, counts(sample_weight, X, 0))
     return rows.resolved(getattr(estimator, "resolution_", rows.resolution))
+
+
+def matrix(estimator: Any, X: Any, **checks: Any) -> Any:
+    """X as a matrix of finite numbers, checked by scikit-learn; what is wrong with a data frame is said by column."""
+    try:
+        return validate_data(estimator, X, dtype=_TYPES, **checks)
+    except ValueError as error:
+        _explain_frame(X, error)
+        raise
+
+
+def _explain_frame(X: Any, error: ValueError) -> None:
+    """Raise an error that names the columns of a data frame that are not numbers or not finite."""
+    if not (hasattr(X, "columns") and hasattr(X, "to_numpy") and len(X)):
+        return
+    values = {str(name): np.asarray(X[name]) for name in X.columns}
+    words = [name for name, column in values.items() if column.dtype.kind not in "biuf"]
+    if words and "could not convert" in str(error):
+        raise ValueError(
+            f"column {_listed(words)} {'holds' if len(words) == 1 else 'hold'} text, not numbers: drop or encode such "
+            "columns, for example with X.select_dtypes('number')"
+        ) from None
+    counts = {name: int((~np.isfinite(column)).sum()) for name, column in values.items() if column.dtype.kind == "f"}
+    gaps = [f"{name} ({count})" for name, count in counts.items() if count]
+    if gaps:
+        raise ValueError(
+            f"X has NaN or infinity in column {_listed(gaps)}: the number of such cells is in brackets; fill or drop "
+            "them"
+        ) from None
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _refuse_few(estimator: Any, n_rows: int) -> None:
@@ -50,7 +83,7 @@ def _refuse_few(estimator: Any, n_rows: int) -> None:
         raise ValueError(f"n_components={estimator.n_components} exceeds the n_samples={n_rows} rows of X")
 
 
-def _counts(sample_weight: ArrayLike | None, X: Any, least: int) -> FloatArray | None:
+def counts(sample_weight: ArrayLike | None, X: Any, least: int) -> FloatArray | None:
     """How often each row counts, shape (N,), for as many rows as are needed; None is once each."""
     if sample_weight is None:
         return None

@@ -17,6 +17,7 @@ from blockmix.em.factor.parameters import FactorParameters
 from blockmix.estimators.factor import FactorBiclustering, _check_letters
 from blockmix.estimators.stored_values import is_label, is_positive, is_real, require
 from blockmix.estimators.topics.importance import Topic
+from blockmix.rows import EXACT
 from blockmix.structure.blocks import BlockCovariance
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 # Fitted attributes that are arrays, by shape: a letter stands for the same length in all of them.
 _NUMBERS = {"weights_": "G", "means_": "Gp", "location_": "p", "scale_": "p", "shrinkage_": "K", "_group_means": "K"}
 _STRINGS = {"feature_names_in_": "p", "terms_": "t"}
-# Labels: their own length, and the length of what they number.
+# Labels: their own length, the length of what they number, and the least; a document without terms has the topic −1.
 _LABELS = {
-    "components_": ("G", "G"),
-    "row_labels_": ("N", "G"),
-    "labels_": ("N", "G"),
-    "term_labels_": ("t", "K"),
-    "without_terms_": ("n", "N"),
+    "components_": ("G", "G", 0),
+    "row_labels_": ("N", "G", 0),
+    "labels_": ("N", "G", -1),
+    "term_labels_": ("t", "K", 0),
+    "without_terms_": ("n", "N", 0),
 }
 _TYPES: dict[str, type] = {
     "n_features_in_": Integral,
@@ -70,8 +71,9 @@ def _check_attributes(model: Any, *needed: str) -> dict[str, int]:
         shape(name, _STRINGS[name])
         require(_all(state[name], str), f"{name} holds other than strings")
     for name in filter(state.__contains__, _LABELS):
-        letters, numbered = _LABELS[name]
-        require(is_label(state[name], shape(name, letters), lengths[numbered]), f"{name} holds impossible labels")
+        letters, numbered, least = _LABELS[name]
+        found = is_label(state[name], shape(name, letters), lengths[numbered], least)
+        require(found, f"{name} holds impossible labels")
     for name in filter(state.__contains__, _TYPES):
         require(isinstance(state[name], _TYPES[name]), f"{name} is a {type(state[name]).__name__}")
     return lengths
@@ -80,6 +82,9 @@ def _check_attributes(model: Any, *needed: str) -> dict[str, int]:
 def _check_mixture(model: Any, *needed: str) -> dict[str, int]:
     lengths = _check_attributes(model, "n_features_in_", "weights_", "means_", "row_labels_", "_parameters", *needed)
     require(model.n_features_in_ == lengths["p"], f"n_features_in_ is not {lengths['p']}")
+    resolution = vars(model).get("resolution_", EXACT)
+    known = isinstance(resolution, Resolution) and (resolution.columns < lengths["p"]).all()
+    require(known, f"resolution_ is not that of {lengths['p']} columns")
     return lengths
 
 
@@ -91,6 +96,9 @@ def check_gaussian(model: GaussianBiclustering) -> None:
     pairs = ((parameters.weights, model.weights_), (parameters.means, model.means_))
     same = all(np.array_equal(values.astype(public.dtype), public) for values, public in pairs)
     require(same, "weights_ or means_ are not those of the mixture")
+    with np.errstate(over="ignore"):
+        deviations = parameters.factors[parameters.layout.diagonal].astype(model.means_.dtype)
+    require(is_positive(deviations) and np.isfinite(deviations).all(), "a covariance is beyond the range of means_")
 
 
 def check_factor(model: FactorBiclustering) -> None:
@@ -124,7 +132,9 @@ def check_block_diagonal(model: BlockDiagonalCovariance) -> None:
 def check_topics(model: TopicBiclustering) -> None:
     """Refuse topics that do not fit the mixture, the terms or the vocabulary."""
     needed = ("labels_", "components_", "term_labels_", "terms_", "importance_", "_group_means", "term_groups_")
-    lengths = _check_attributes(model, *needed, "group_names_", "topics_", "without_terms_", "mixture_", "_lexicon")
+    lengths = _check_attributes(
+        model, *needed, "group_names_", "topics_", "without_terms_", "mixture_", "_lexicon", "n_vocabulary_"
+    )
     G, K, t = (lengths[letter] for letter in "GKt")
     check_gaussian(model.mixture_)
     require(model.mixture_.means_.shape == (G, t), "the mixture has other topics or terms")

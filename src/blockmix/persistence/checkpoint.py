@@ -106,4 +106,5 @@ def _settings(estimator: Any, rows: Rows) -> dict[str, str]:
 def _text(value: Any) -> str:
     text = repr(value)
     short = len(text) <= 80 and " at 0x" not in text and not isinstance(value, (np.ndarray, np.random.RandomState))
-    return text if short else f"{type(value).__name__} {digest(value)}"
+    # The settings of an object, not the object: its class may not be importable.
+    return text if short else f"{type(value).__name__} {digest(getattr(value, '__dict__', value))}"

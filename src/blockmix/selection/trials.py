@@ -130,7 +130,10 @@ def _candidate(given: Any) -> Any:
 
 
 def _key(candidate: Any) -> Any:
-    return candidate if isinstance(candidate, (int, str, tuple)) else content(candidate)
+    if isinstance(candidate, (int, str, tuple)):
+        return candidate
+    # Rules with equal settings are one candidate. Of a class itself no hash can be taken where it cannot be imported.
+    return type(candidate), content(getattr(candidate, "__dict__", candidate))
 
 
 def run(

@@ -22,6 +22,12 @@ def column_names(estimator: Any) -> list[str]:
 
 def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str], dtype: Any = None) -> None:
     """Raise a ValueError that names the first column without variation."""
+    large = np.flatnonzero(~np.isfinite(variances))
+    if len(large):
+        raise ValueError(
+            f"column {large[0]} ({names[large[0]]!r}) has values so large that their squares are not finite: "
+            "divide it by a power of ten"
+        )
     noise = (8 * np.finfo(dtype or variances.dtype).eps * np.abs(mean)) ** 2
     constant = np.flatnonzero(~(variances > noise))
     if len(constant):

@@ -60,7 +60,26 @@ def log_joint(chunk: Chunk, density: Density) -> FloatArray:
 
     joint = np.empty((len(chunk.X), len(density.level)))
     log_joint(chunk.X, chunk.units, chunk.rounding, density, joint)
+    lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
+    if len(lost):
+        joint[lost] = _beyond(chunk.X[lost], 1 / chunk.scale, density)
     return joint
+
+
+def _beyond(X: FloatArray, inverse: FloatArray, density: Density) -> FloatArray:
+    """Log π_g f_g of rows so far away that their distances overflow: the least number for the nearest component."""
+    from blockmix.em.block.kernels import log_joint
+
+    # Only the direction matters at such distances.
+    directions = (X / np.abs(X).max(axis=1, keepdims=True)).astype(density.means.dtype)
+    none = np.empty(0, dtype=np.intp), np.zeros((0, 1)), np.zeros((len(X), 0), dtype=np.uint16)
+    level = np.where(np.isfinite(density.level), 0.0, -np.inf)
+    central = density._replace(level=level, means=np.zeros_like(density.means))
+    joint = np.empty((len(X), len(level)))
+    log_joint(directions, (np.zeros_like(inverse), inverse / inverse.max()), none, central, joint)
+    far = np.full(joint.shape, -np.inf)
+    far[np.arange(len(X)), joint.argmax(axis=1)] = -np.finfo(float).max
+    return far
 
 
 def posterior(chunk: Chunk, density: Density) -> tuple[FloatArray, float]:

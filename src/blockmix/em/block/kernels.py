@@ -83,7 +83,7 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any) -> No
                         for r in range(n):
                             white[r] += w * centered[j, r]
                     for r in range(n):
-                        distance[r] += white[r] * white[r]
+                        distance[r] += np.float64(white[r]) * white[r]
             for r in range(n):
                 joint[start + r, g] = level[g] - 0.5 * distance[r]
 

@@ -58,8 +58,17 @@ class FactorModel:
         """Whether each column of each component has a noise variance of its own."""
         return not (self.shared_noise or self.isotropic)
 
+    def n_redundant(self, labels: IntArray) -> int:
+        """Entries of T and D that are not identified, for the groups of the columns (G, p).
+
+        A column alone in its group has variance t + d: with a t and a d of its own one of them is free to choose.
+        """
+        if self.unit_factors or self.shared_factors or not self.free_noise:
+            return 0
+        return sum(int((np.bincount(row) == 1).sum()) for row in labels)
+
     def n_parameters(self, n_components: int, p: int) -> int:
-        """Free entries of T and D."""
+        """Entries of T and D."""
         T = 0 if self.unit_factors else self.n_groups * (1 if self.shared_factors else n_components)
         D = (1 if self.isotropic else p) * (1 if self.shared_noise else n_components)
         return T + D

@@ -44,16 +44,20 @@ def sums(values: FloatArray, parameters: FactorParameters) -> FloatArray:
     return np.asarray((parameters.projection.reshape(G * q, p) @ values.T).reshape(G, q, -1) - center[:, :, None])
 
 
-def log_joint(values: FloatArray, s: FloatArray, rounding: FloatArray, parameters: FactorParameters) -> FloatArray:
-    """Log π_g f_g of standardized rows (m, p) with sums s (G, q, m) and rounding variances Δ (m, p), shape (m, G).
-
-    (x − μ)ᵀ Σ⁻¹ (x − μ) = Σ_j (x_j − μ_j)² / d_j − Σ_k c_k s_k², and rounding adds Σ_j Δ_j (Σ⁻¹)_jj.
-    """
+def squared_distances(values: FloatArray, s: FloatArray, parameters: FactorParameters) -> FloatArray:
+    """(x − μ)ᵀ Σ⁻¹ (x − μ) = Σ_j (x_j − μ_j)² / d_j − Σ_k c_k s_k² of rows (m, p) with sums s (G, q, m), (m, G)."""
     scaled = parameters.means / parameters.noise
     distances = (values**2) @ (1 / parameters.noise).T - 2 * (values @ scaled.T)
     distances += (scaled * parameters.means).sum(axis=1)
-    distances -= np.einsum("gk,gkm->mg", parameters.gains, s**2)
-    distances += rounding @ parameters.inverse_diagonals.T
+    return np.asarray(distances - np.einsum("gk,gkm->mg", parameters.gains, s**2))
+
+
+def log_joint(values: FloatArray, s: FloatArray, rounding: FloatArray, parameters: FactorParameters) -> FloatArray:
+    """Log π_g f_g of standardized rows (m, p) with sums s (G, q, m) and rounding variances Δ (m, p), shape (m, G).
+
+    Rounding adds Σ_j Δ_j (Σ⁻¹)_jj to the squared distances.
+    """
+    distances = squared_distances(values, s, parameters) + rounding @ parameters.inverse_diagonals.T
     with np.errstate(divide="ignore"):
         level = np.log(parameters.weights) - 0.5 * (parameters.logdets + values.shape[1] * np.log(2 * np.pi))
     return np.asarray(level - 0.5 * distances)
@@ -62,7 +66,17 @@ def log_joint(values: FloatArray, s: FloatArray, rounding: FloatArray, parameter
 def chunk_log_joint(chunk: Chunk, parameters: FactorParameters) -> FloatArray:
     """Log π_g f_g of the rows of a chunk, shape (m, G)."""
     values = chunk.values
-    return log_joint(values, sums(values, parameters), chunk.rounding_variances, parameters)
+    with np.errstate(over="ignore", invalid="ignore"):
+        joint = log_joint(values, sums(values, parameters), chunk.rounding_variances, parameters)
+    lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
+    if len(lost):
+        # Distances overflow. Only the direction matters so far away: the nearest component has the least number.
+        directions = values[lost] / np.abs(values[lost]).max(axis=1, keepdims=True)
+        central = parameters.moved(parameters.weights, np.zeros_like(parameters.means))
+        nearest = squared_distances(directions, sums(directions, central), central).argmin(axis=1)
+        joint[lost] = -np.inf
+        joint[lost, nearest] = -np.finfo(float).max
+    return joint
 
 
 def responsibilities(rows: Rows, parameters: FactorParameters) -> FloatArray:

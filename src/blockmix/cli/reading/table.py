@@ -1,0 +1,162 @@
+"""The table that was read: numeric columns, row names and what was left out.
+
+Its checks either return a table that can be fitted or raise one sentence that names the columns or rows in the way and
+the remedy.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+
+import numpy as np
+
+from blockmix.structure.types import FloatArray
+
+_SHOWN = 5  # names in a message
+
+
+@dataclass(frozen=True, eq=False)
+class InputTable:
+    """Numeric columns by name, and the rest of a file.
+
+    Attributes
+    ----------
+    source : str
+        The file, for messages.
+    names : tuple of p str
+    values : array of shape (N, p)
+        Missing values are NaN.
+    row_names : sequence of N str or int
+        The numbers 1, 2, … if the file has no row names.
+    texts : dict of N texts by column
+        The columns requested as text, None where a cell is empty.
+    left_out : dict of reason by column
+        Columns that are not numeric, empty or constant, including the one that names the rows.
+    named : bool
+        Whether the file has column names.
+    named_by : str or None
+        The column that names the rows.
+    notes : tuple of str
+        Decisions of the reader that the user should know.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    values: FloatArray
+    row_names: Sequence[object]
+    texts: dict[str, list[str | None]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    named: bool = True
+    named_by: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def varying(self) -> InputTable:
+        """The table without constant columns.
+
+        Raises
+        ------
+        ValueError
+            There is nothing left to fit.
+        """
+        if not self.names:
+            reasons = [f"{name} ({why})" for name, why in self.left_out.items()]
+            raise ValueError(f"{self.source} has no numeric column" + (f": {shortened(reasons)}" if reasons else ""))
+        if len(self.values) == 1:
+            raise ValueError(f"{self.source} has only one row: at least two are needed")
+        varies = (self.values != self.values[0]).any(axis=0)
+        if not varies.any():
+            raise ValueError(f"{self.source} has {len(self.values)} rows but no numeric column that varies")
+        if varies.all():
+            return self
+        constant = {name: "constant" for name, kept in zip(self.names, varies, strict=True) if not kept}
+        names = tuple(name for name in self.names if name not in constant)
+        return replace(self, names=names, values=self.values[:, varies], left_out=self.left_out | constant)
+
+    def most_varying(self, n: int) -> InputTable:
+        """The table with only the `n` columns of largest variance."""
+        p = len(self.names)
+        if n >= p:
+            return self
+        with np.errstate(over="ignore"):  # an infinite variance is among the largest
+            variances = np.concatenate([self.values[:, j : j + 1000].var(axis=0) for j in range(0, p, 1000)])
+        kept = np.sort(np.argsort(-variances, kind="stable")[:n])
+        names = tuple(self.names[j] for j in kept)
+        notes = (*self.notes, f"kept the {n} of {p} columns with the largest variance")
+        return replace(self, names=names, values=self.values[:, kept], notes=notes)
+
+    def complete(self, drop: bool) -> InputTable:
+        """The table if all its numbers are finite; with `drop`, without the rows that have others."""
+        finite = np.isfinite(self.values)
+        whole = np.asarray(finite.all(axis=1))
+        if whole.all():
+            return self
+        counts = len(finite) - np.count_nonzero(finite, axis=0)
+        worst = sorted(np.flatnonzero(counts), key=lambda j: -counts[j])
+        columns = shortened([f"{self.names[j]} ({counts[j]})" for j in worst])
+        lost = int(len(whole) - whole.sum())
+        kind = "infinite" if np.isinf(self.values).any() else "missing"
+        if not drop:
+            raise ValueError(
+                f"{self.source} has {kind} values in {lost} of {len(whole)} rows: {columns}; replace them, leave out "
+                "those rows with --drop-missing, or a column with --drop NAME"
+            )
+        if lost == len(whole):
+            raise ValueError(
+                f"{self.source} has {kind} values in all rows, so --drop-missing leaves none: drop a column ({columns})"
+            )
+        kept = self.rows(np.flatnonzero(whole).tolist())
+        return replace(kept, notes=(*self.notes, f"left out {lost} of {len(whole)} rows with {kind} values"))
+
+    def rows(self, places: list[int]) -> InputTable:
+        """The table with only the rows at these places."""
+        return replace(
+            self,
+            values=self.values[places],
+            row_names=[self.row_names[i] for i in places],
+            texts={name: [column[i] for i in places] for name, column in self.texts.items()},
+        )
+
+
+def check_unique(source: str, names: Sequence[str], dropped: Sequence[str] = ()) -> None:
+    """Raise a ValueError that lists the names that several columns have, except those that are dropped."""
+    places: dict[str, list[str]] = {}
+    for place, name in enumerate(names, start=1):
+        places.setdefault(name, []).append(str(place))
+    repeated = [name for name in places if len(places[name]) > 1 and name not in dropped]
+    if repeated:
+        listed = shortened([f"{name} ({', '.join(places[name])})" for name in repeated])
+        raise ValueError(
+            f"{source} has columns of the same name: {listed}; rename them, or leave them out with --drop "
+            f"{shlex.quote(repeated[0])}"
+        )
+
+
+def check_present(source: str, names: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raise a ValueError that names the wanted columns that are not there, with similar names."""
+    known = set(names)
+    absent = [name for name in wanted if name not in known]
+    if not absent:
+        return
+    folded = {name.casefold(): name for name in names}
+    near = {name: get_close_matches(name.casefold(), folded, 1) for name in absent[:_SHOWN]}
+    hints = {name: f"did you mean {folded[found[0]]!r}?" for name, found in near.items() if found}
+    if len(absent) == 1:
+        hint = hints.get(absent[0], f"it has {shortened(list(names))}")
+        raise ValueError(f"{source} has no column {absent[0]!r}: {hint}")
+    listed = [f"{name} ({hints[name]})" if name in hints else name for name in absent]
+    raise ValueError(f"{source} lacks {len(absent)} of {len(wanted)} columns: {shortened(listed)}")
+
+
+def shortened(names: list[str], shown: int = _SHOWN) -> str:
+    """The first names of a list, and how many more there are.
+
+    Examples
+    --------
+    >>> shortened(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
