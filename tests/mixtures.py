@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from blockmix.em.loop import LoopState
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.protocols import Proposal
 from blockmix.rows import ArrayRows, Chunk
+from blockmix.rows.resolution import Resolution
 from blockmix.structure.block_models import FULL
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.objective import bic_price
@@ -117,9 +119,23 @@ def dense(parameters: Parameters) -> Matrix:
     return np.stack([block.dense() for block in parameters.covariances])
 
 
+def rounded(rows: ArrayRows, decimals: int = 1) -> ArrayRows:
+    """The same rows with rounded values, which are known only to within their resolution."""
+    X = np.round(rows.X, decimals)
+    return replace(rows, X=X, resolution=Resolution.of(X, rows.weights))
+
+
+def rounding(rows: ArrayRows) -> Matrix:
+    """Variances Δ that rounding leaves of the standardized values, shape (N, p)."""
+    return np.concatenate(list(rows.map(lambda chunk: chunk.rounding_variances)))
+
+
 def log_joint(rows: ArrayRows, parameters: Parameters) -> Matrix:
-    """The dense log π_g f_g of every row, shape (N, G)."""
-    return oracles.log_joint(values(rows), parameters.weights, parameters.means, dense(parameters))
+    """The dense log π_g f_g − ½ Σ_j Δ_j (Σ_g⁻¹)_jj of every row, shape (N, G)."""
+    sigma = dense(parameters)
+    precisions = np.diagonal(np.linalg.inv(sigma), axis1=1, axis2=2)
+    joint = oracles.log_joint(values(rows), parameters.weights, parameters.means, sigma)
+    return joint - 0.5 * rounding(rows) @ precisions.T
 
 
 def chunk_log_joint(chunk: Chunk, parameters: Parameters) -> Matrix:
@@ -150,9 +166,11 @@ def unpacked(flat: NDArray[Any], layout: Layout) -> Matrix:
 def literal_statistics(rows: ArrayRows, parameters: Parameters, z: Matrix | None = None) -> Statistics:
     """Statistics from dense matrices, with the full scatter, shape (distinct, p, p)."""
     own, density = oracles.responsibilities(log_joint(rows, parameters))
-    weight, excess, scatter = oracles.moments(values(rows), rows.weights, own if z is None else z, parameters.means)
-    scatter = parameters.layout.pooled(scatter)
-    return Statistics(np.nan if z is not None else float(rows.weights @ density), weight, excess, 0 * excess, scatter)
+    share = own if z is None else z
+    weight, excess, scatter = oracles.moments(values(rows), rows.weights, share, parameters.means)
+    blur = (share * rows.weights[:, None]).T @ rounding(rows)
+    value = np.nan if z is not None else float(rows.weights @ density)
+    return Statistics(value, weight, excess, blur, parameters.layout.pooled(scatter))
 
 
 def within_blocks(scatter: Matrix, layout: Layout) -> Matrix:

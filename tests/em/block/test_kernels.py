@@ -9,7 +9,7 @@ import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mixtures import chunk_log_joint, dense, mixture, unpacked, values, within_blocks
+from mixtures import chunk_log_joint, dense, mixture, rounded, rounding, unpacked, values, within_blocks
 from mixtures import log_joint as dense_log_joint
 from numpy.testing import assert_allclose
 from strategies import Matrix, seeds
@@ -34,13 +34,15 @@ class Case(NamedTuple):
     shared: bool
     n_rows: int
     dtype: type
+    rounded: bool
     seed: int
 
     def made(self) -> tuple[ArrayRows, Parameters]:
         rng = np.random.default_rng(self.seed)
         groups = [Partition(rng.integers(0, self.n_groups, self.p)) for _ in range(self.G)]
         groups = groups[:1] * self.G if self.shared else groups
-        return mixture(rng, self.n_rows, groups, self.shared, self.dtype)
+        rows, parameters = mixture(rng, self.n_rows, groups, self.shared, self.dtype)
+        return rounded(rows) if self.rounded else rows, parameters
 
 
 @st.composite
@@ -49,7 +51,7 @@ def cases(draw: st.DrawFn) -> Case:
     n_groups = draw(st.sampled_from(sorted({1, min(2, p), -(-p // 4), p})))
     shared = G > 1 and draw(st.booleans())
     n_rows, dtype = draw(st.sampled_from(ROWS)), draw(st.sampled_from([np.float64, np.float32]))
-    return Case(p, n_groups, G, shared, n_rows, dtype, draw(seeds))
+    return Case(p, n_groups, G, shared, n_rows, dtype, draw(st.booleans()), draw(seeds))
 
 
 def chunk_of(rows: ArrayRows) -> Chunk:
@@ -109,10 +111,11 @@ def test_moments_are_the_literal_sums_within_blocks(case: Case) -> None:
     layout, means = parameters.layout, parameters.means
     z = dense_log_joint(rows, parameters)
     kernels.responsibilities(z, rows.weights)
-    weight, excess, scatter = _moments(chunk_of(rows), z, parameters)
+    weight, excess, blur, scatter = _moments(chunk_of(rows), z, parameters)
     n, first, second = oracles.moments(values(rows), rows.weights, z, means)
     assert_allclose(weight, n, rtol=1e-13, atol=0)
     share = rows.weights[:, None] * z
+    assert_allclose(blur, share.T @ rounding(rows), rtol=1e-12, atol=1e-300)
     centered = np.abs(values(rows)[:, None, :] - means)
     off = rounding_of_centered(rows, parameters) + (TILE + 6) * float(np.finfo(rows.dtype).eps) * centered
     assert (np.abs(excess - first) <= np.einsum("ng,ngi->gi", share, off) + 1e-300).all()
@@ -121,13 +124,12 @@ def test_moments_are_the_literal_sums_within_blocks(case: Case) -> None:
     assert (np.abs(unpacked(scatter, layout) - within_blocks(layout.pooled(second), layout)) <= wrong).all()
 
 
-def _moments(chunk: Chunk, z: Matrix, parameters: Parameters) -> tuple[Matrix, Matrix, Matrix]:
+def _moments(chunk: Chunk, z: Matrix, parameters: Parameters) -> tuple[Matrix, Matrix, Matrix, Matrix]:
     shape, size = parameters.means.shape, parameters.layout.size
     sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size)
     density = Density.of(parameters, chunk.X.dtype)
     kernels.moments(chunk.X, chunk.weights, z, chunk.units, chunk.rounding, density, sums)
-    assert (sums[2] == 0).all()  # nothing is rounded here
-    return sums[0], sums[1], sums[3]
+    return sums
 
 
 @given(cases())
@@ -222,7 +224,7 @@ def test_a_component_of_weight_0_has_no_rows() -> None:
     assert (z[:, 1] == -np.inf).all()
     assert np.isfinite(kernels.responsibilities(z, rows.weights))
     assert (z[:, 1] == 0).all()
-    weight, excess, scatter = _moments(chunk, z, parameters)
+    weight, excess, _, scatter = _moments(chunk, z, parameters)
     assert weight[1] == 0
     assert (excess[1] == 0).all()
     assert (unpacked(scatter, parameters.layout)[1] == 0).all()
@@ -242,7 +244,7 @@ def test_sums_are_taken_in_double_whatever_the_rows() -> None:
     layout = Layout((Partition.single(1),))
     parameters = Parameters(np.ones(1), np.zeros((1, 1)), layout, np.ones(1))
     chunk = Chunk(rows.X, rows.weights, slice(0, n), rows.location, rows.scale)
-    weight, excess, scatter = _moments(chunk, np.ones((n, 1)), parameters)
+    weight, excess, _, scatter = _moments(chunk, np.ones((n, 1)), parameters)
     assert (weight[0], excess[0, 0], scatter[0]) == (n, 1.5 * n, 2.25 * n)
 
 

@@ -15,6 +15,7 @@ from mixtures import (
     mixture,
     mixtures,
     responsibilities,
+    rounded,
     unpacked,
     values,
     within_blocks,
@@ -38,19 +39,21 @@ def in_full(statistics: Statistics, parameters: Parameters) -> Statistics:
 
 
 @settings(max_examples=100)
-@given(mixtures())
-def test_a_sweep_is_the_literal_e_step(mixture: Mixture) -> None:
+@given(mixtures(), st.booleans())
+def test_a_sweep_is_the_literal_e_step(mixture: Mixture, is_rounded: bool) -> None:
     rows, parameters = mixture
+    rows = rounded(rows) if is_rounded else rows
     expected = literal_statistics(rows, parameters)
     expected = replace(expected, scatter=within_blocks(expected.scatter, parameters.layout))
     assert_same(in_full(sweep(rows, parameters), parameters), expected, rtol=1e-9, atol=1e-8)
 
 
-@given(mixtures(), st.booleans(), st.integers(0, 3), st.integers(1, 4))
+@given(mixtures(), st.booleans(), st.booleans(), st.integers(0, 3), st.integers(1, 4))
 def test_a_full_scatter_is_the_literal_one_of_the_components_asked_for(
-    mixture: Mixture, given_z: bool, first: int, count: int
+    mixture: Mixture, is_rounded: bool, given_z: bool, first: int, count: int
 ) -> None:
     rows, parameters = mixture
+    rows = rounded(rows) if is_rounded else rows
     G = len(parameters.weights)
     z = np.random.default_rng(0).dirichlet(np.ones(G), rows.n_rows) if given_z else None
     components = range(G) if parameters.layout.shared else range(G)[first % G : first % G + count]
@@ -58,6 +61,7 @@ def test_a_full_scatter_is_the_literal_one_of_the_components_asked_for(
     found = full_scatter(rows, parameters, components, z)
     assert_allclose(found.weight, expected.weight, rtol=1e-9, atol=1e-9)
     assert_allclose(found.excess, expected.excess, rtol=1e-9, atol=1e-8)
+    assert_allclose(found.blur, expected.blur, rtol=1e-9, atol=1e-9)
     wanted = expected.scatter if parameters.layout.shared else expected.scatter[list(components)]
     assert_allclose(found.scatter, wanted, rtol=1e-9, atol=1e-8)
     if not given_z:

@@ -8,6 +8,7 @@ from factors import ended, every_model, factor_rows, family_of, random_parameter
 from numpy.testing import assert_allclose
 
 from blockmix.em.factor.family import FactorFamily
+from blockmix.em.factor.regroup import cuts_of
 from blockmix.em.factor.sweep import sweep
 from blockmix.rows import ArrayRows
 
@@ -57,6 +58,13 @@ def test_a_larger_model_fits_better_from_where_the_smaller_one_ends(smaller: str
     trace = ended(family_of(larger, rows, 2), rows, first.parameters, 1e-6, 100).state.trace
     assert_allclose(trace[0], sweep(rows, first.parameters).log_likelihood)
     assert trace[-1] > first.trace[-1]
+
+
+def test_the_cuts_of_the_start_count_as_tried() -> None:
+    # Red if the first regroup tries the groups that the fit began with.
+    X = factor_rows(0)
+    rows, z = ArrayRows.standardized(X), random_start(X, 2, 0)
+    assert family_of("UUUU", rows, 2).first(rows, z).memory == set(cuts_of(z))
 
 
 def thin(letters: str, weights: list[float], noise: np.ndarray) -> list[int]:

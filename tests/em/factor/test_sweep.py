@@ -10,6 +10,7 @@ import pytest
 from factors import log_joint, random_parameters
 from hypothesis import given
 from hypothesis import strategies as st
+from mixtures import rounded, rounding, values
 from numpy.testing import assert_allclose
 from strategies import Matrix, seeds
 
@@ -27,38 +28,41 @@ def rows_of(seed: int, n_rows: int = 150) -> ArrayRows:
     return ArrayRows(X, rng.integers(0, 3, n_rows) + np.eye(n_rows)[0], location, scale)
 
 
-def values(rows: ArrayRows) -> Matrix:
-    standard: Matrix = (rows.X - rows.location) / rows.scale
-    return standard
-
-
 def assert_same(found: FactorStatistics, expected: FactorStatistics, **tolerance: float) -> None:
     for name in ("log_likelihood", "weight", "first", "second", "cross"):
         assert_allclose(getattr(found, name), getattr(expected, name), **tolerance, err_msg=name)
 
 
 def literal(rows: ArrayRows, parameters: FactorParameters, z: Matrix | None = None) -> FactorStatistics:
-    X = values(rows)
-    own, density = oracles.responsibilities(log_joint(X, parameters))
+    X, delta = values(rows), rounding(rows)
+    own, density = oracles.responsibilities(literal_log_joint(rows, parameters))
     z = (own if z is None else z) * rows.weights[:, None]
     B, d = np.eye(3)[parameters.labels], parameters.noise
     s = np.einsum("gjk,ngj->ngk", B, (X[:, None, :] - parameters.means) / d)
-    cross = np.einsum("ng,ngk,nj->gkj", z, s, X)
-    return FactorStatistics(float(rows.weights @ density), z.sum(axis=0), z.T @ X, z.T @ X**2, cross)
+    # Rounding is noise of a column by itself: x_j² is larger by Δ_j, and s_k x_j by Δ_j / d_j where j is in k.
+    cross = np.einsum("ng,ngk,nj->gkj", z, s, X) + np.einsum("ng,gjk,nj->gkj", z, B / d[:, :, None], delta)
+    return FactorStatistics(float(rows.weights @ density), z.sum(axis=0), z.T @ X, z.T @ (X**2 + delta), cross)
 
 
-@given(seeds)
-def test_log_densities_are_those_of_the_dense_mixture(seed: int) -> None:
-    # Red if c, the log-determinant or the cross term with the mean is wrong in any place.
-    rows, chosen = rows_of(seed), random_parameters(seed)
-    (found,) = rows.map(lambda chunk: chunk_log_joint(chunk, chosen))
-    assert_allclose(found, log_joint(values(rows), chosen), rtol=1e-9, atol=1e-9)
-    assert_allclose(responsibilities(rows, chosen), oracles.responsibilities(found)[0], atol=1e-9)
+def literal_log_joint(rows: ArrayRows, parameters: FactorParameters) -> Matrix:
+    precisions = np.diagonal(np.linalg.inv(parameters.covariances), axis1=1, axis2=2)
+    return log_joint(values(rows), parameters) - 0.5 * rounding(rows) @ precisions.T
 
 
 @given(seeds, st.booleans())
-def test_a_sweep_is_the_literal_e_step(seed: int, given_z: bool) -> None:
+def test_log_densities_are_those_of_the_dense_mixture(seed: int, is_rounded: bool) -> None:
+    # Red if c, the log-determinant or the cross term with the mean is wrong in any place.
     rows, chosen = rows_of(seed), random_parameters(seed)
+    rows = rounded(rows) if is_rounded else rows
+    (found,) = rows.map(lambda chunk: chunk_log_joint(chunk, chosen))
+    assert_allclose(found, literal_log_joint(rows, chosen), rtol=1e-9, atol=1e-9)
+    assert_allclose(responsibilities(rows, chosen), oracles.responsibilities(found)[0], atol=1e-9)
+
+
+@given(seeds, st.booleans(), st.booleans())
+def test_a_sweep_is_the_literal_e_step(seed: int, given_z: bool, is_rounded: bool) -> None:
+    rows, chosen = rows_of(seed), random_parameters(seed)
+    rows = rounded(rows) if is_rounded else rows
     z = np.random.default_rng(seed).dirichlet([1, 1], rows.n_rows) if given_z else None
     found, expected = sweep(rows, chosen, z), literal(rows, chosen, z)
     expected = replace(expected, log_likelihood=np.nan) if given_z else expected
