@@ -92,7 +92,9 @@ class CompoundSymmetry:
         return np.array([self.fit(R[lo:hi, lo:hi]).deviance for lo, hi in span])
 
 
-@pytest.mark.parametrize("shape", ["auto", "full", "tree", 1, CompoundSymmetry()], ids=str)
+@pytest.mark.parametrize(
+    "shape", ["auto", "full", "tree", 1, CompoundSymmetry()], ids=["auto", "full", "tree", "1", "own"]
+)
 @given(seeds, st.integers(1, 9), st.sampled_from([5, 20, 200]))
 @settings(max_examples=25)
 def test_the_best_of_all_cuts_is_found(shape: object, seed: int, p: int, n_rows: int) -> None:
