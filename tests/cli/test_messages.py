@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def test_ctrl_c_leaves_nothing(components: str, until: str) -> None:
 def test_a_terminated_process_leaves_nothing(number: signal.Signals) -> None:
     file = large_csv()
     arguments = ("fit", file, "--components", "2:9", "--init", "random", "--out", "out")
-    started = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE)
+    unignored = partial(signal.signal, number, signal.SIG_DFL)  # tests under nohup ignore SIGHUP
+    started = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, preexec_fn=unignored)
     while not list(Path().glob(".blockmix-*.part")):
         assert started.poll() is None
         time.sleep(0.01)
