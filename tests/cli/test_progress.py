@@ -13,4 +13,4 @@ def test_a_terminal_shows_bars_with_the_time_left() -> None:
     assert re.search(r"reading large.csv .* MB [-\d:]+ left", seen)
     assert re.search(r"fitting 2 row clusters.* \d/3 [-\d:]+ left at most", seen)
     assert "writing the report" in seen
-    assert "warning: EM stopped at --max-iter 3 before it settled: raise --max-iter" in seen
+    assert "warning: EM stopped at --max-iter 3 before it converged: raise --max-iter" in seen

@@ -11,7 +11,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from strategies import Matrix, block_rows, covariance
 
-from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, select
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, load, select
 from blockmix.grouping import AutoRule, BicRule, HierarchicalGrouping, Proposal, SilhouetteRule
 from blockmix.plotting.views import component_view
 from blockmix.report import write_report
@@ -131,11 +131,11 @@ def test_its_own_search_is_used_at_the_price_of_the_rule() -> None:
 
 
 @pytest.mark.parametrize("kind", [BlockDiagonalCovariance, GaussianBiclustering])
-def test_a_file_holds_no_code_so_it_cannot_be_saved(kind: Any, tmp_path: Path) -> None:
+def test_a_file_holds_no_code_so_its_class_is_handed_to_load(kind: Any, tmp_path: Path) -> None:
     model = kind(2, grouping=Neighbors()).fit(rows())
-    with pytest.raises(TypeError) as caught:
-        model.save(tmp_path / "model.blockmix")
-    assert str(caught.value) == (
-        "grouping holds a Neighbors, which cannot be saved: give numbers, arrays or objects of blockmix, "
-        "or pickle the model"
-    )
+    model.save(tmp_path / "model.blockmix")
+    with pytest.raises(ValueError, match="hand a class of your own to load"):
+        load(tmp_path / "model.blockmix")
+    found = load(tmp_path / "model.blockmix", classes=[Neighbors])
+    assert isinstance(found.grouping, Neighbors)
+    assert np.array_equal(found.column_labels_, model.column_labels_)

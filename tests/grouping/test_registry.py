@@ -79,7 +79,7 @@ def test_what_is_neither_number_nor_rule_is_refused(n_groups: object) -> None:
     with pytest.raises(ValueError) as caught:
         find_groups(np.eye(4), 10, n_groups, HierarchicalGrouping())
     assert str(caught.value) == (
-        f"n_groups={n_groups!r} must be a whole number, one of auto, silhouette, bic, or a rule such as "
+        f"n_groups={n_groups!r} must be a whole number, one of auto, optimal, silhouette, bic, or a rule such as "
         "SilhouetteRule(candidates=range(2, 5))"
     )
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 # Copies of the library's names: importing them would import NumPy, and slow down `blockmix --help`.
-RULES = ("auto", "silhouette", "bic")
+RULES = ("auto", "optimal", "silhouette", "bic")
 STARTS = ("kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
 CRITERIA = ("bic", "icl", "aic")
 _LONGEST = 1_000_000  # numbers in a range

@@ -41,7 +41,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
     ----------
     n_components : int, default=1
         Number G of row clusters.
-    n_column_groups : int, sequence of G ints, {"auto", "bic", "silhouette"} or rule, default="auto"
+    n_column_groups : int, sequence of G ints, {"auto", "optimal", "bic", "silhouette"} or rule, default="auto"
         Number of column groups: for all components, for each, or how to choose it within each component.
         ``"auto"`` is ``"optimal"``: the cut of the tree with the largest objective, see `grouping.OptimalRule`.
     grouping : {"hierarchical", "greedy", "relaxed", "penalized"} or object, default="hierarchical"
@@ -81,8 +81,8 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         1 prints a line per start, 2 a line per iteration.
     checkpoint : path or None
         A file that is written after each iteration. The same fit goes on from there if its process was killed, or if it
-        was interrupted, and ends as it would have ended; then the file is removed. Other settings or other data are
-        refused.
+        was interrupted, and ends as it would have ended; then the file is removed. It is kept if the fit stops at
+        `max_iter`, so that the fit can go on with a higher one. Other settings or other data are refused.
 
     Attributes
     ----------
@@ -103,7 +103,8 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         Log-likelihood of the rows.
     log_likelihood_trace_ : array
         The objective at each iteration, which never falls: log-likelihood plus the penalties of `ridge` and
-        `shrinkage`, less BIC's price of the covariance parameters where the number of column groups is chosen.
+        `shrinkage`, less BIC's price of the covariance parameters and the price of the partition where the number of
+        column groups is chosen.
     n_iter_, converged_, outcome_ : int, bool, str
         Iterations of the winning start, whether it settled, and how it ended: "converged", "iteration limit",
         "degenerate" or "interrupted".
@@ -115,7 +116,15 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         Only after annealed starts: λ1/λ2 of the block-whitened rows. Near 1 the seed decides which clusters are found;
         a large value says that seeds will agree, not that they are right. `modes` shows the alternatives.
     n_parameters_ : int
-        G − 1 + Gp + Σ c(c+1)/2 over the distinct blocks.
+        G − 1 + Gp + the parameters of the distinct blocks: c(c+1)/2 of a full one, fewer in other shapes.
+    partition_price_ : float
+        Log-likelihood that the choice of the column groups must earn; 0 if their number was given.
+    block_shapes_ : tuple of G tuples of str
+        Shape of the block of each column group.
+    loadings_ : tuple of G tuples of arrays or None
+        Loadings of the columns of each group on its factors, signs included.
+    resolution_ : Resolution
+        Which values are repeated in each column, and how finely they are known.
 
     Examples
     --------
@@ -199,6 +208,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
         self._parameters = parameters.in_units(rows.location, rows.scale)
+        self._groups_chosen = self._n_groups(rows.n_columns)[1]
         self.weights_ = self._parameters.weights.astype(rows.dtype)
         self.means_ = self._parameters.means.astype(rows.dtype)
 
@@ -278,8 +288,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         See `structure.objective.partition_prices`.
         """
         check_is_fitted(self)
-        chosen = self._n_groups(self.n_features_in_)[1]
-        return self._parameters.layout.partition_price if chosen else 0.0
+        return self._parameters.layout.partition_price if getattr(self, "_groups_chosen", False) else 0.0
 
     @property
     def _partition_price(self) -> float:

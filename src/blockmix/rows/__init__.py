@@ -1,8 +1,8 @@
 """Rows: where the rows of the data come from, and in which pieces they are read.
 
-An array, a file, a Dask collection or a factory of chunks comes in; standardized chunks, feature-major, go out to a
-function whose results are summed. Nothing above this package knows where the rows lie, and nothing here knows what is
-computed from them.
+An array, a file, a Dask collection or a factory of chunks comes in; chunks of rows as they are stored go out, with
+their location and scale, to a function whose results are summed. No other folder knows where the rows are stored, and
+this one does not know what is computed from them.
 """
 
 from blockmix.rows.array import ArrayRows
