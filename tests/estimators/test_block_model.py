@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from strategies import Matrix
 
 from blockmix import GaussianBiclustering, load
 from blockmix.em.multistart import Progress
+from blockmix.structure.block_models import TreeBlock
 from blockmix.structure.partition import Partition
 
 SHAPES: list[Any] = ["auto", "full", 1, 2, "tree"]
@@ -308,6 +310,29 @@ def test_random_fits_with_regroups_and_changes_of_shape_never_fall(seed: int) ->
     )
     trace = model.log_likelihood_trace_
     assert (np.diff(trace) >= -1e-10 * np.abs(trace[1:])).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_settled_mixture_of_trees_has_the_best_trees_of_its_rows(seed: int) -> None:
+    # Two chains of other orders. Red if the edges of the first responsibilities are kept.
+    rng = np.random.default_rng(seed)
+    parts = []
+    for g in range(2):
+        X, order = rng.standard_normal((80, 8)), rng.permutation(8)
+        for a, b in pairwise(order):
+            X[:, b] = 0.7 * X[:, a] + 0.7 * X[:, b]
+        parts.append(X + 0.6 * g)
+    X = np.concatenate(parts)
+    given: dict[str, Any] = {"n_column_groups": 1, "block_model": "tree", "rounding": False, "ridge": 0}
+    model = quiet(X, random_state=seed, tol=1e-9, max_iter=2000, **given)
+    z, tree = model.predict_proba(X), TreeBlock()
+    for g in range(2):
+        n = z[:, g].sum()
+        centered = X - z[:, g] @ X / n
+        S = (centered.T * z[:, g]) @ centered / n
+        found = model.covariances_[g]
+        deviance = np.linalg.slogdet(found)[1] + np.trace(np.linalg.solve(found, S))
+        assert n / 2 * (deviance - tree.fit(S).deviance) < 0.01
 
 
 @pytest.mark.parametrize("wrong", ["chain", 0, 1.5, None])

@@ -220,11 +220,11 @@ class TreeBlock:
         return min(c, 2)
 
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
-        """The tree of the given edges, or of the strongest correlations (Chow and Liu)."""
+        """The tree of the strongest correlations (Chow and Liu): the best of all trees, so no start is needed."""
         from blockmix.structure.kernels import strongest_tree, tree_covariance
 
         S = np.ascontiguousarray(S)
-        edges = strongest_tree(S) if start is None else start.astype(np.intp)
+        edges = strongest_tree(S)
         covariance, deviance = tree_covariance(S, edges)
         return BlockFit(covariance, deviance, edges.astype(float))
 
