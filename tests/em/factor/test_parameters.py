@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from factors import model_of, random_parameters
+from factors import every_model, model_of, random_parameters
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import seeds
+from strategies import Matrix, seeds
 
-from blockmix.em.factor.parameters import FactorModel
+from blockmix.em.factor.parameters import FactorModel, FactorParameters
+from blockmix.structure.types import IntArray
 
 
 @given(seeds)
@@ -78,6 +79,40 @@ def test_letters_name_what_is_shared(letters: str, shared: set[str]) -> None:
 )
 def test_parameters_are_the_free_entries_of_t_and_d(letters: str, count: int) -> None:
     assert FactorModel.named(letters, 2, 3, np.empty(0)).n_parameters(2, 7) == count
+
+
+def rank(model: FactorModel, labels: IntArray) -> int:
+    """Dimension of the set of covariances near random T and D: the rank of their derivative."""
+    G, p = labels.shape
+    rng = np.random.default_rng(0)
+    T = np.empty((1 if model.shared_factors else G, model.n_groups))
+    D = np.empty((1 if model.shared_noise else G, 1 if model.isotropic else p))
+    n_factors = 0 if model.unit_factors else T.size
+
+    def covariances(free: Matrix) -> Matrix:
+        t = np.ones((G, model.n_groups)) if model.unit_factors else free[:n_factors].reshape(T.shape)
+        t, d = np.broadcast_to(t, (G, model.n_groups)), free[n_factors:].reshape(D.shape)
+        chosen = FactorParameters(np.full(G, 1 / G), np.zeros((G, p)), labels, t, np.broadcast_to(d, (G, p)))
+        return chosen.covariances.ravel()
+
+    at = rng.uniform(0.5, 2, n_factors + D.size)
+    derivative = [covariances(at + step) - covariances(at - step) for step in 0.1 * np.eye(len(at))]
+    return int(np.linalg.matrix_rank(np.stack(derivative)))
+
+
+@every_model
+def test_parameters_are_as_many_as_the_covariances_have_dimensions(letters: str) -> None:
+    # Groups of two and more columns, different in each component where the model allows it.
+    model, labels = model_of(letters, 6, 2, q=2), np.array([[0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]])
+    labels = labels[[0, 0]] if model.shared_groups else labels
+    assert model.n_parameters(2, 6) - model.n_redundant(labels) == rank(model, labels)
+
+
+@pytest.mark.parametrize("letters", ["UUUU", "CUUU"])
+@pytest.mark.parametrize("row", [[0, 0, 0, 0, 1], [0, 0, 1, 1, 2], [0, 1, 2, 3, 4]])
+def test_a_column_alone_in_its_group_has_one_parameter(letters: str, row: list[int]) -> None:
+    model, labels = model_of(letters, 5, 2, q=max(row) + 1), np.array([row, row])
+    assert model.n_parameters(2, 5) - model.n_redundant(labels) == rank(model, labels)
 
 
 def test_without_factors_noise_is_the_covariance() -> None:
