@@ -13,6 +13,7 @@ import numpy as np
 
 import blockmix
 from blockmix.cli import results
+from blockmix.cli.compiling import compile_loops
 from blockmix.cli.data import Data
 from blockmix.cli.messages import in_terms_of_options, note, warnings_collected
 from blockmix.cli.options import MixtureOptions, ReadingOptions, WritingOptions
@@ -69,6 +70,8 @@ def fit_mixture(data: Data, options: MixtureOptions, criterion: str = "bic", job
         max_iter=options.max_iter,
         random_state=options.seed,
     )
+    with warnings_collected():
+        compile_loops()
     begin = time.perf_counter()
     with warnings_collected() as warnings:
         if len(options.components) == len(options.groups) == 1:

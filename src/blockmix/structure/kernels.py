@@ -13,7 +13,7 @@ from numba import njit
 
 from blockmix.structure.types import FloatArray, IntArray
 
-_compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp", "nsz"})
+_compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 _FLOOR = 0.005  # least share of its variance that a column has of its own (Heywood cases end here)
 _NODE_STEPS = 5  # of EM at each node: the choice of groups agrees with that of converged factors
@@ -156,59 +156,72 @@ def _join(R: Any, lo: int, hi: int, start: int, stop: int, loadings: Any, noise:
 
 
 @_compiled
+def _copy(source: Any, lo: int, target: Any, at: int, noise: Any, target_noise: Any, c: int) -> None:
+    """Copy loadings and noise of c columns, loadings that the source lacks as 0; slices take long to compile."""
+    for i in range(c):
+        for a in range(target.shape[1]):
+            target[at + i, a] = source[lo + i, a] if a < source.shape[1] else 0.0
+        target_noise[at + i] = noise[lo + i]
+
+
+@_compiled
+def _settle(R: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, B: Any, SB: Any, steps: int) -> float:
+    """A few steps of EM for the columns of [lo, hi), in place; returns the deviance before the last."""
+    c, deviance = hi - lo, 0.0
+    for _ in range(steps):
+        deviance = factor_step(R[lo:hi, lo:hi], loadings[lo:hi], noise[lo:hi], least[lo:hi], B[:c], SB[:c])
+    return deviance
+
+
+@_compiled
+def _one_factor(R: Any, lo: int, hi: int, start: int, stop: int, one: Any, noise: Any, least: Any, work: Any) -> float:
+    """One factor of a node, from that of its larger branch [start, stop), in place; returns the deviance."""
+    if hi - lo > 2:
+        _join(R, lo, hi, start, stop, one, noise, work[0])
+        return _settle(R, lo, hi, one, noise, least, work[0], work[1], _NODE_STEPS)
+    r = R[lo, lo + 1]
+    size = np.sqrt(min(abs(r), 0.9))
+    one[lo, 0], one[lo + 1, 0] = size, size if r >= 0 else -size
+    noise[lo] = noise[lo + 1] = 1 - size * size
+    return np.inf
+
+
+@_compiled
 def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
     """Deviance of q factors at every node from (c − q)² > c + q columns on, else infinite, shape (2p − 1,).
 
     A node starts from the factors of its larger branch, or if that is better from one factor of each branch.
     """
     p = len(R)
-    deviances = np.full(2 * p - 1, np.inf)
-    one, one_noise = np.zeros((p, 1)), np.ones(p)
-    many, many_noise = np.zeros((p, q)), np.ones(p)
+    deviances, least = np.full(2 * p - 1, np.inf), np.full(p, _FLOOR)
+    one, one_noise, small = np.zeros((p, 1)), np.ones(p), (np.empty((p, 1)), np.empty((p, 1)))
+    many, noise = np.zeros((p, q)), np.ones(p)
     apart, apart_noise = np.zeros((p, q)), np.ones(p)
-    spare, spare_noise = np.zeros((p, q)), np.ones(p)
-    B, SB, least = np.empty((p, q)), np.empty((p, q)), np.full(p, _FLOOR)
-    B1, SB1 = np.empty((p, 1)), np.empty((p, 1))
+    trial, trial_noise = np.zeros((p, q)), np.ones(p)
+    B, SB = np.empty((p, q)), np.empty((p, q))
     for k in range(p - 1):
         lo, hi = span[p + k]
-        c = hi - lo
-        left = np.intp(tree[k, 0])
-        large = left if span[left, 0] == lo else np.intp(tree[k, 1])
-        start, stop = span[large]
-        block = R[lo:hi, lo:hi]
-        apart[lo:hi] = 0
-        apart_noise[lo:hi] = one_noise[lo:hi]
-        for i in range(lo, hi):
-            apart[i, 0 if i < stop or q == 1 else 1] = one[i, 0]
-        if c == 2:
-            r = R[lo, lo + 1]
-            size = np.sqrt(min(abs(r), 0.9))
-            one[lo, 0], one[lo + 1, 0] = size, size if r >= 0 else -size
-            one_noise[lo] = one_noise[lo + 1] = 1 - size * size
-        else:
-            _join(R, lo, hi, start, stop, one, one_noise, B1)
-            for _ in range(_NODE_STEPS):
-                deviance = factor_step(block, one[lo:hi], one_noise[lo:hi], least[lo:hi], B1[:c], SB1[:c])
-            if q == 1 and (c - 1) ** 2 > c + 1:
-                deviances[p + k] = deviance
-        if q == 1:
-            continue
+        c, left = hi - lo, np.intp(tree[k, 0])
+        start, stop = span[left if span[left, 0] == lo else np.intp(tree[k, 1])]
+        _copy(one, lo, apart, lo, one_noise, apart_noise, c)
+        for i in range(stop, hi):
+            if q > 1:
+                apart[i, 0], apart[i, 1] = 0.0, one[i, 0]
+        deviance = _one_factor(R, lo, hi, start, stop, one, one_noise, least, small)
         if (c - q) ** 2 <= c + q:
-            many[lo:hi] = 0
-            many[lo:hi, 0] = one[lo:hi, 0]
-            many_noise[lo:hi] = one_noise[lo:hi]
-            continue
-        _join(R, lo, hi, start, stop, many, many_noise, B)
-        spare[:c], spare_noise[:c] = many[lo:hi], many_noise[lo:hi]
-        ahead = factor_step(block, spare[:c], spare_noise[:c], least[lo:hi], B[:c], SB[:c])
-        if c - (stop - start) == 1:
-            apart[hi - 1, 1], apart_noise[hi - 1] = 0.3, 0.9
-        spare[:c], spare_noise[:c] = apart[lo:hi], apart_noise[lo:hi]
-        if factor_step(block, spare[:c], spare_noise[:c], least[lo:hi], B[:c], SB[:c]) < ahead:
-            many[lo:hi], many_noise[lo:hi] = apart[lo:hi], apart_noise[lo:hi]
-        for _ in range(_NODE_STEPS):
-            deviance = factor_step(block, many[lo:hi], many_noise[lo:hi], least[lo:hi], B[:c], SB[:c])
-        deviances[p + k] = deviance
+            _copy(one, lo, many, lo, one_noise, noise, c)
+        elif q == 1:
+            deviances[p + k] = deviance
+        else:
+            if hi - stop == 1:
+                apart[stop, 1], apart_noise[stop] = 0.3, 0.9
+            _join(R, lo, hi, start, stop, many, noise, B)
+            _copy(many, lo, trial, lo, noise, trial_noise, c)
+            ahead = _settle(R, lo, hi, trial, trial_noise, least, B, SB, 1)
+            _copy(apart, lo, trial, lo, apart_noise, trial_noise, c)
+            if _settle(R, lo, hi, trial, trial_noise, least, B, SB, 1) < ahead:
+                _copy(apart, lo, many, lo, apart_noise, noise, c)
+            deviances[p + k] = _settle(R, lo, hi, many, noise, least, B, SB, _NODE_STEPS)
     return deviances
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 # Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
-_compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "arcp", "nsz"})
+_compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 TILE = 64  # rows: a block of 10 columns then fits in the first-level cache
 NEGLIGIBLE = -46.0  # log-responsibility (1e-20) from which a row adds nothing to the moments of a component
@@ -26,7 +26,8 @@ def _load(X: Any, rows: Any, location: Any, inverse: Any, tile: Any) -> None:
     """Standardize some rows into the columns of a tile (p, TILE), eight at a time: that fills a line of the cache."""
     whole = len(rows) // 8 * 8
     for r in range(0, whole, 8):
-        a, b, c, d, e, f, g, h = rows[r : r + 8]
+        a, b, c, d = rows[r], rows[r + 1], rows[r + 2], rows[r + 3]
+        e, f, g, h = rows[r + 4], rows[r + 5], rows[r + 6], rows[r + 7]
         for j in range(len(location)):
             x, s = location[j], inverse[j]
             tile[j, r] = (X[a, j] - x) * s
@@ -62,7 +63,8 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any) -> No
         n = min(TILE, m - start)
         _load(X, rows[start : start + n], location, inverse, tile)
         for g in range(G):
-            distance[:n] = 0
+            for r in range(n):
+                distance[r] = 0
             for d in range(len(rounded)):
                 precision = precisions[g, rounded[d]]
                 for r in range(n):
