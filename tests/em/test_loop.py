@@ -112,7 +112,7 @@ def test_the_callback_gets_every_iteration_and_its_value() -> None:
 
 @pytest.mark.parametrize(("gain", "ends"), [(0.5, False), (1e-5, True)])
 def test_a_regroup_that_changes_nothing_ends_a_fit_only_where_nothing_moves(gain: float, ends: bool) -> None:
-    # Red if EM ends where it has settled: a quick rise before a slow one looks so, and the slow one may go far.
+    # Red if EM ends where it has settled: a quick rise before a slow one seems settled, and the slow one may go far.
     rows, z = two_clusters(apart=1.0)
     tol, chosen = 1e-4, family(rows)
     settled = ended(chosen, rows, z, 0.0, 200).state.parameters

@@ -267,19 +267,19 @@ def test_the_tree_can_be_cut_into_the_groups(seed: int) -> None:
 
 def test_one_group_or_none_is_told() -> None:
     rng = np.random.default_rng(0)
-    with pytest.warns(GroupingWarning) as told:
+    with pytest.warns(GroupingWarning) as warned:
         BlockDiagonalCovariance().fit(rng.standard_normal((50, 6)))
-    assert [str(one.message) for one in told] == [
+    assert [str(one.message) for one in warned] == [
         "n_groups='auto' found no groups: no columns of the 6 are correlated beyond chance, "
         "so the covariance is diagonal; give a number of groups to split them all the same"
     ]
-    with pytest.warns(GroupingWarning) as told:
+    with pytest.warns(GroupingWarning) as warned:
         BlockDiagonalCovariance().fit(block_rows(rng, 50, Partition.single(6)))
-    assert [str(one.message) for one in told] == [
+    assert [str(one.message) for one in warned] == [
         "n_groups='auto' found one group: all 6 columns are correlated with each other, so the covariance is full; "
         "give a number of groups to split them all the same"
     ]
-    assert told[0].filename == __file__  # the line that called fit, not ours
+    assert warned[0].filename == __file__  # the line that called fit, not ours
 
 
 @pytest.mark.parametrize("n_groups", [1, 6])
@@ -289,9 +289,9 @@ def test_a_number_that_was_asked_for_is_not_told(n_groups: int) -> None:
 
 def test_a_search_cut_short_is_told() -> None:
     X = np.random.default_rng(0).standard_normal((40, 12))
-    with pytest.warns(ConvergenceWarning) as told:
+    with pytest.warns(ConvergenceWarning) as warned:
         BlockDiagonalCovariance(3, grouping=GreedyGrouping(max_sweeps=1)).fit(X)
-    assert [str(one.message) for one in told] == [
+    assert [str(one.message) for one in warned] == [
         "grouping=GreedyGrouping(max_sweeps=1) stopped at its iteration limit: raise the limit, the groups may improve"
     ]
 
