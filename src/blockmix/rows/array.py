@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from blockmix.rows.chunks import Chunk, Rows, chosen_rows, contiguous, in_order, places
 from blockmix.rows.resolution import EXACT, Resolution
@@ -87,13 +86,17 @@ class ArrayRows(Rows):
             yield from in_order(pool, lambda place: function(self._chunk(place)), chunks, 2 * n_threads)
 
     def _chunk(self, place: slice) -> Chunk:
-        X = contiguous(self.X[place])
-        if place.start not in self._codes:
-            self._codes[place.start] = self.resolution.codes(X)
-        codes = self._codes[place.start]
-        return Chunk(X, self.weights[place], place, self.location, self.scale, self.resolution, codes)
+        if place.start in self._chunks:
+            return self._chunks[place.start]
+        stored = self.X[place]
+        X = contiguous(stored)
+        codes = self.resolution.codes(X)
+        chunk = Chunk(X, self.weights[place], place, self.location, self.scale, self.resolution, codes)
+        # EM reads the same rows a hundred times. A chunk that is a view of them costs nothing to keep.
+        if X is stored or len(X) == self.n_rows:
+            self._chunks[place.start] = chunk
+        return chunk
 
     @cached_property
-    def _codes(self) -> dict[int, NDArray[np.uint16]]:
-        """Codes of the chunks that have been read: EM reads the same rows a hundred times."""
+    def _chunks(self) -> dict[int, Chunk]:
         return {}

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -62,12 +63,12 @@ class Chunk:
     resolution: Resolution = EXACT
     codes: NDArray[np.uint16] | None = None
 
-    @property
+    @cached_property
     def units(self) -> tuple[FloatArray, FloatArray]:
         """Location and 1 / scale, for compiled code."""
         return self.location, 1 / self.scale
 
-    @property
+    @cached_property
     def rounding(self) -> tuple[IntArray, FloatArray, NDArray[np.uint16]]:
         """Columns with repeated values, variances by code and codes, for compiled code."""
         codes = self.resolution.codes(self.X) if self.codes is None else self.codes
