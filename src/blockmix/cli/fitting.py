@@ -70,8 +70,7 @@ def fit_mixture(data: Data, options: MixtureOptions, criterion: str = "bic", job
         max_iter=options.max_iter,
         random_state=options.seed,
     )
-    with warnings_collected():
-        compile_loops()
+    compile_loops()
     begin = time.perf_counter()
     with warnings_collected() as warnings:
         if len(options.components) == len(options.groups) == 1:
