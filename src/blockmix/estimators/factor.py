@@ -53,8 +53,9 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
         equal covariances. False fits columns as they are.
     rounding : bool, default=True
         As in `GaussianBiclustering`.
-    min_noise : float, default=1e-6
-        Least noise variance, relative to the overall variance of the column.
+    min_noise : float, default=1e-7
+        Least noise variance, relative to the overall variance of the column. Much smaller values leave no digits to
+        tell the other columns of a group apart.
     count_partition : bool, default=False
         Count the group of each column as a parameter in `n_parameters_`, bic, aic and icl, as Tu & Subedi's program
         does.
@@ -135,7 +136,7 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
         model: str = "UCUU",
         standardize: bool = True,
         rounding: bool = True,
-        min_noise: float = 1e-6,
+        min_noise: float = 1e-7,
         count_partition: bool = False,
         tol: float = 1e-4,
         max_iter: int = 200,
