@@ -273,7 +273,8 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
         letters, q = self._fitted
         model = FactorModel.named(letters, G, q, np.empty(0))
         counted = p * (1 if model.shared_groups else G) if self.count_partition else 0
-        return G - 1 + G * p + model.n_parameters(G, p) - model.n_redundant(self.column_labels_) + counted
+        redundant = model.n_redundant(self.column_labels_, self._parameters.factor_variances)
+        return G - 1 + G * p + model.n_parameters(G, p) - redundant + counted
 
 
 def _check_letters(model: Any) -> None:
