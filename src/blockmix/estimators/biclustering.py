@@ -95,7 +95,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
     row_labels_ : array of shape (N,)
         Component of each row.
     column_labels_ : array of shape (G, p)
-        Group of each column in each component, numbered by first appearance.
+        Group of each column in each component, numbered by size, largest first; columns alone come last.
     n_column_groups_ : array of shape (G,)
     rows_, columns_, biclusters_ : boolean arrays
         The biclusters (component, group) as scikit-learn's biclustering has them.

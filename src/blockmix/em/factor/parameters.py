@@ -142,7 +142,7 @@ class FactorParameters:
         return np.asarray(together * t[:, :, None] + np.eye(self.means.shape[1]) * self.noise[:, :, None])
 
     def canonical(self) -> FactorParameters:
-        """The same mixture with the groups of each component numbered by first appearance."""
+        """The same mixture with the groups of each component numbered as in `Partition`."""
         labels = np.stack([Partition(row).labels for row in self.labels])
         variances = np.empty_like(self.factor_variances)
         np.put_along_axis(variances, labels, np.take_along_axis(self.factor_variances, self.labels, axis=1), axis=1)
