@@ -7,9 +7,10 @@ covariance.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +25,8 @@ from blockmix.em.block.sweep import Statistics
 from blockmix.em.starts.modes import Mode, modes
 from blockmix.estimators.base import Scorer
 from blockmix.estimators.em_mixture import EMMixture
+from blockmix.estimators.stability import Stability
+from blockmix.estimators.stability.resampling import mixture_stability
 from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
 from blockmix.grouping.registry import as_grouping, as_rule
@@ -186,6 +189,38 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         """
         rows = check_array(X, dtype=np.float64, ensure_min_samples=max(2, self.n_components), estimator=self)
         return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
+
+    def stability(
+        self,
+        X: Any,
+        n_resamples: int = 100,
+        n_refits: int = 25,
+        *,
+        units: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        random_state: RandomState = None,
+        callback: Callable[[int, int], object] | None = None,
+    ) -> Stability:
+        """How often the column groups and the clusters come back when the rows are weighed at random.
+
+        The columns of each component are grouped anew with the probabilities of the fit; clusters are fitted anew, from
+        the fitted parameters and from a fresh start. The model is not changed. An interrupt keeps what is done.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            The rows of the fit.
+        n_resamples, n_refits : int
+            Random weighings for the columns and for the clusters; rows that are not in memory need n_refits=0.
+        units : array of shape (N,), optional
+            What rows depend on, such as patients or days: rows of one unit share a weight.
+        sample_weight : array of shape (N,), optional
+            The weights of the fit.
+        random_state : int, RandomState or None
+        callback : callable, optional
+            Gets the number of resamples and refits that are done, and that of all.
+        """
+        return mixture_stability(self, X, n_resamples, n_refits, units, sample_weight, random_state, callback)
 
     def _family(self, rows: Rows, variances: FloatArray) -> BlockFamily:
         share = rows.total_weight / self.n_components

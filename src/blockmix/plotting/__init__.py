@@ -6,11 +6,18 @@ seen. matplotlib is imported with the first figure.
 """
 
 from blockmix.plotting.curves import dendrogram, likelihood_trace, selection_curve
-from blockmix.plotting.groups import group_comparison
-from blockmix.plotting.heatmaps import checkerboard, correlation_heatmap, correlation_pair, importance_heatmap
+from blockmix.plotting.groups import cluster_stability, group_comparison
+from blockmix.plotting.heatmaps import (
+    checkerboard,
+    correlation_heatmap,
+    correlation_pair,
+    importance_heatmap,
+    share_heatmap,
+)
 
 __all__ = [
     "checkerboard",
+    "cluster_stability",
     "correlation_heatmap",
     "correlation_pair",
     "dendrogram",
@@ -18,4 +25,5 @@ __all__ = [
     "importance_heatmap",
     "likelihood_trace",
     "selection_curve",
+    "share_heatmap",
 ]

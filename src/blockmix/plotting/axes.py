@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MOST_NAMES = 60  # more column names than this are unreadable
 MOST_PIXELS = 1000  # along one side: more than a figure shows
 SIGNED = "RdBu_r"  # blue is negative, red positive; color-blind safe
+SHARES = "Blues"  # from 0 to 1
 
 # Okabe and Ito's colors, slightly muted, and two more; a column alone is gray.
 GROUP_COLORS = ("#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockmix.plotting.axes import MOST_NAMES, axes_or_new, group_color, name_columns
+from blockmix.plotting.axes import ALONE, GROUP_COLORS, MOST_NAMES, axes_or_new, group_color, name_columns
 from blockmix.plotting.views import aligned_labels
 from blockmix.structure.types import IntArray
 
@@ -67,3 +67,26 @@ def group_comparison(
 def _letter(number: int) -> str:
     """Letter of a set of matching groups: A to Z, then AA, AB and so on."""
     return ("" if number < 26 else _letter(number // 26 - 1)) + chr(ord("A") + number % 26)
+
+
+def cluster_stability(clusters: Sequence[Any], *, ax: Axes | None = None) -> Axes:
+    """Stability of each cluster as a bar, its certainty as a mark, and the levels from which a cluster is likely or firm.
+
+    Parameters
+    ----------
+    clusters : sequence of ClusterStability
+        Such as ``model.stability(X).clusters``.
+    ax : Axes, optional
+    """
+    ax = axes_or_new(ax, 5, 1.2 + 0.4 * len(clusters))
+    at = np.arange(len(clusters))
+    ax.barh(at, [found.stability for found in clusters], height=0.6, color=GROUP_COLORS[0], label="stability")
+    ax.plot([found.certainty for found in clusters], at, "k|", markersize=14, markeredgewidth=2, label="certainty")
+    for level in (0.85, 0.95):
+        ax.axvline(level, color=ALONE, linewidth=1, linestyle="--", zorder=0)
+    ax.set_yticks(at, [f"component {found.component}\n{found.rows} rows" for found in clusters], fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("Jaccard index with the most similar cluster of a refit, mean")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, frameon=False, fontsize=8)
+    return ax

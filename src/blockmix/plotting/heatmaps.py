@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockmix.plotting.axes import MOST_PIXELS, SIGNED, axes_or_new, borders, name_columns, new_axes, sharp
+from blockmix.plotting.axes import MOST_PIXELS, SHARES, SIGNED, axes_or_new, borders, name_columns, new_axes, sharp
 from blockmix.plotting.binning import binned, bins
 from blockmix.plotting.views import board_view
 from blockmix.structure.partition import Partition
@@ -85,7 +85,41 @@ def correlation_pair(
     return pair
 
 
-def _correlations(ax: Axes, R: FloatArray, partition: Partition, names: Sequence[str] | None, title: str) -> Any:
+def share_heatmap(
+    shares: FloatArray,
+    partition: Partition,
+    *,
+    names: Sequence[str] | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Shares of resamples in which two columns are in one group, in group order with frames, from 0 to 1.
+
+    Parameters
+    ----------
+    shares : array of shape (p, p)
+    partition : Partition
+        The fitted column groups.
+    names : sequence of str, optional
+        Column names; shown up to 60 columns.
+    title : str
+    ax : Axes, optional
+    """
+    ax = axes_or_new(ax, 6, 5.5)
+    image = _correlations(ax, shares, partition, names, title, colors=(SHARES, 0.0))
+    ax.figure.colorbar(image, ax=ax, label="share of resamples in one group", shrink=0.8)
+    return ax
+
+
+def _correlations(
+    ax: Axes,
+    R: FloatArray,
+    partition: Partition,
+    names: Sequence[str] | None,
+    title: str,
+    colors: tuple[str, float] = (SIGNED, -1.0),
+) -> Any:
+    """Draw a matrix in group order; `colors` are a map and the value at its lower end."""
     from matplotlib.patches import Rectangle
 
     p, order = partition.n_columns, partition.order
@@ -93,7 +127,8 @@ def _correlations(ax: Axes, R: FloatArray, partition: Partition, names: Sequence
         raise ValueError(f"a correlation matrix of shape {R.shape} does not fit a partition of {p} columns")
     cells = bins(p, MOST_PIXELS)
     shown = binned(R[np.ix_(order, order)], cells, cells)
-    image = ax.imshow(sharp(shown), cmap=SIGNED, vmin=-1, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
+    map_name, lowest = colors
+    image = ax.imshow(sharp(shown), cmap=map_name, vmin=lowest, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
     column = ax.get_window_extent().width * 72 / (ax.figure.dpi * p)  # width in points
     for start, size in zip(borders(partition.sizes), partition.sizes, strict=False):
         # Frames around many single columns, or wider than a tenth of their block, would hide the picture.

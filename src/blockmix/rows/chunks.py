@@ -88,6 +88,11 @@ class Chunk:
         """Standardized values (x − location) / scale in double precision, shape (m, p)."""
         return (self.X - self.location) / self.scale
 
+    def take(self, rows: IntArray) -> Chunk:
+        """Some of the rows; their numbers in the data are lost."""
+        codes = None if self.codes is None else self.codes[rows]
+        return replace(self, X=self.X[rows], weights=self.weights[rows], place=slice(0, len(rows)), codes=codes)
+
 
 def contiguous(X: FloatArray) -> FloatArray:
     """X row-major and writeable; a copy only where it is not."""

@@ -84,6 +84,16 @@ class Proposer:
         """Parameters in better groups; None if no proposal raises the objective."""
         return self._regrouped(rows, parameters, None, judge=True)
 
+    def proposals(self, rows: Rows, parameters: Parameters) -> Iterator[Partition]:
+        """The column groups proposed for each distinct covariance, whether they are better or not."""
+        for g, statistics, scatter in self._scatters(rows, parameters, None):
+            yield self._proposed(g, *self._covariance(g, scatter, statistics)).partition
+
+    def partitions(self, statistics: Statistics, parameters: Parameters) -> list[Partition]:
+        """The same from statistics with the full scatters of all components, which are used up."""
+        found = enumerate(self._centered(statistics, parameters, 0))
+        return [self._proposed(g, *self._covariance(g, scatter, statistics)).partition for g, scatter in found]
+
     def _regrouped(self, rows: Rows, old: Parameters, z: FloatArray | None, judge: bool) -> Parameters | None:
         before = _groups_of(old) if judge else [None] * len(old.layout.distinct)
         chosen: list[Groups] = []
@@ -118,13 +128,19 @@ class Proposer:
         for start in range(0, G, step):
             components = range(start, min(start + step, G))
             statistics = full_scatter(rows, old, components, z)
-            shift = statistics.means(old.means) - old.means
-            for at, scatter in enumerate(statistics.scatter):
-                sharing = list(range(G)) if self.shared else [start + at]
-                for g in sharing:
-                    scatter -= statistics.weight[g] * np.outer(shift[g], shift[g])
-                scatter.flat[:: p + 1] += statistics.blur[sharing].sum(axis=0)
+            for at, scatter in enumerate(self._centered(statistics, old, start)):
                 yield start + at, statistics, scatter
+
+    def _centered(self, statistics: Statistics, old: Parameters, start: int) -> Iterator[FloatArray]:
+        """The scatters of components from `start` on, moved in place to the new means and with what rounding leaves."""
+        G, p = old.means.shape
+        shift = statistics.means(old.means) - old.means
+        for at, scatter in enumerate(statistics.scatter):
+            sharing = list(range(G)) if self.shared else [start + at]
+            for g in sharing:
+                scatter -= statistics.weight[g] * np.outer(shift[g], shift[g])
+            scatter.flat[:: p + 1] += statistics.blur[sharing].sum(axis=0)
+            yield scatter
 
     def _covariance(self, g: int, scatter: FloatArray, statistics: Statistics) -> tuple[FloatArray, float]:
         """Covariance with the prior in it, and the rows and pseudo-rows that it rests on."""

@@ -95,12 +95,13 @@ def full_scatter(
     chosen = range(len(parameters.weights)) if components is None else components
     density = Density.of(parameters, rows.dtype)
     shared = parameters.layout.shared
-    return rows.map_sum(partial(_chunk_scatter, density=density, shared=shared, components=chosen, given=z))
+    return rows.map_sum(partial(chunk_scatter, density=density, shared=shared, components=chosen, given=z))
 
 
-def _chunk_scatter(
+def chunk_scatter(
     chunk: Chunk, density: Density, shared: bool, components: range, given: FloatArray | None
 ) -> Statistics:
+    """Statistics of a chunk with full scatter matrices; see `full_scatter`."""
     from blockmix.em.block.kernels import center
 
     z, log_likelihood = posterior(chunk, density) if given is None else (given[chunk.place], np.nan)

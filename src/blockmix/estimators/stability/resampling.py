@@ -1,0 +1,196 @@
+"""Stability of fitted estimators: the column groups and clusters of randomly weighed rows.
+
+A fitted model and its rows come in; a `Stability` goes out. The model is not changed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from blockmix.em.block.regroup import Proposer
+from blockmix.em.block.resampling import draw, resampled_groups
+from blockmix.estimators.stability.measuring import cluster_stability, column_stability
+from blockmix.estimators.stability.values import Stability
+from blockmix.estimators.validation import counts, matrix, rows_to_score
+from blockmix.grouping.protocols import Grouping, Proposal, Rule
+from blockmix.rows import Rows, one_blas_thread
+from blockmix.structure.columns import column_names
+from blockmix.structure.partition import Partition
+from blockmix.structure.types import FloatArray, IntArray, RandomState
+
+# Gamma(2) weights have variance ½, so a weighed correlation varies as one of 2/3 as many rows does.
+EFFECTIVE = 2 / 3
+
+Progress = Callable[[int, int], object]
+
+
+class EffectiveRows:
+    """A rule that is told the effective number of rows of randomly weighed rows.
+
+    A test against chance must know of the noise that the weights add: told all rows, it merges nearly everything in
+    a wide table. A price of log N needs no correction.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+
+    def choose(
+        self,
+        S: FloatArray,
+        n_rows: float,
+        grouping: Grouping,
+        squares: FloatArray | None = None,
+        price: float | None = None,
+    ) -> Proposal:
+        """Let the rule choose for the effective number of rows."""
+        return self.rule.choose(S, EFFECTIVE * n_rows, grouping, squares=squares, price=price)
+
+
+def mixture_stability(
+    model: Any,
+    X: Any,
+    n_resamples: int,
+    n_refits: int,
+    units: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    random_state: RandomState,
+    callback: Progress | None,
+) -> Stability:
+    """Stability of the groups and clusters of a block mixture; see `GaussianBiclustering.stability`."""
+    check_is_fitted(model)
+    _check("n_resamples", n_resamples, 1)
+    _check("n_refits", n_refits, 0)
+    rows = rows_to_score(model, X, sample_weight).measured()
+    if n_refits and not rows.is_array:
+        raise ValueError(
+            f"n_refits={n_refits} needs rows in memory: give n_refits=0 to resample the column groups only"
+        )
+    codes = _codes(units, rows.n_rows)
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    progress = _Counter(n_resamples + n_refits, callback)
+    with one_blas_thread():
+        resampled = _resampled(model, rows, n_resamples, codes, rng)
+        found = column_stability(model._parameters.layout.distinct, resampled, column_names(model), progress)
+    if not n_refits:
+        return found
+    refits = _refits(model, X, sample_weight, n_refits, codes, rows.n_rows, rng, progress)
+    clusters = cluster_stability(model.predict(X), model.predict_proba(X).astype(float), refits)
+    return replace(found, clusters=clusters, n_refits=n_refits)
+
+
+def covariance_stability(
+    model: Any,
+    X: ArrayLike,
+    n_resamples: int,
+    units: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    random_state: RandomState,
+    callback: Progress | None,
+) -> Stability:
+    """Stability of the groups of a covariance; see `BlockDiagonalCovariance.stability`."""
+    check_is_fitted(model, "blocks_")
+    _check("n_resamples", n_resamples, 1)
+    rows = matrix(model, X, reset=False)
+    given = counts(sample_weight, rows, 2)
+    codes = _codes(units, len(rows))
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    own = np.ones(len(rows)) if given is None else given
+    told = EFFECTIVE if tests(model.n_groups) else 1.0
+
+    def resampled() -> Iterator[list[Partition]]:
+        again = clone(model)
+        for _ in range(n_resamples):
+            weights = told * own * _row_weights(codes, len(rows), rng)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield [again.fit(X, sample_weight=np.maximum(weights, 0)).partition_]
+
+    return column_stability([model.partition_], resampled(), column_names(model), _Counter(n_resamples, callback))
+
+
+def tests(n_groups: object) -> bool:
+    """Whether a number of groups is chosen by a test against chance."""
+    from blockmix.grouping.registry import as_rule
+
+    rule = as_rule(n_groups)
+    return rule is not None and getattr(rule, "tests_against_chance", False)
+
+
+def _resampled(
+    model: Any, rows: Rows, n_resamples: int, codes: IntArray | None, rng: np.random.Generator
+) -> Iterator[list[Partition]]:
+    parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+    proposer: Proposer = model._family(rows, np.ones(rows.n_columns)).proposer
+    told = [EffectiveRows(rule) if getattr(rule, "tests_against_chance", False) else rule for rule in proposer.n_groups]
+    return resampled_groups(rows, parameters, replace(proposer, n_groups=tuple(told)), n_resamples, codes, rng)
+
+
+def _refits(
+    model: Any,
+    X: Any,
+    sample_weight: ArrayLike | None,
+    n_refits: int,
+    codes: IntArray | None,
+    n_rows: int,
+    rng: np.random.Generator,
+    done: Callable[[], object],
+) -> Iterator[IntArray]:
+    """Labels of the rows after refits to random weights, each the better of a warm and a fresh start."""
+    own = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    for _ in range(n_refits):
+        weights = own * _row_weights(codes, n_rows, rng)
+        warm = deepcopy(model).set_params(warm_start=True, checkpoint=None, verbose=0)
+        fresh = clone(model).set_params(
+            warm_start=False, checkpoint=None, verbose=0, init="kmeans", n_init=1, random_state=int(rng.integers(2**31))
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ends = [candidate.fit(X, sample_weight=weights) for candidate in (warm, fresh)]
+        yield max(ends, key=lambda end: float(end.log_likelihood_trace_[-1])).row_labels_
+        done()
+
+
+def _row_weights(codes: IntArray | None, n_rows: int, rng: np.random.Generator) -> FloatArray:
+    weights = draw(1, n_rows if codes is None else int(codes.max()) + 1, rng)[0]
+    return weights if codes is None else weights[codes]
+
+
+def _codes(units: ArrayLike | None, n_rows: int) -> IntArray | None:
+    """Number of the unit of each row, or None if each row is one of its own."""
+    if units is None:
+        return None
+    given = np.asarray(units)
+    if given.shape != (n_rows,):
+        raise ValueError(f"units has shape {given.shape}: give one unit for each of the {n_rows} rows")
+    names, codes = np.unique(given, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("all rows are of one unit: at least two are needed to weigh them at random")
+    return np.asarray(codes)
+
+
+def _check(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
+
+
+class _Counter:
+    """Counts what is done and reports it."""
+
+    def __init__(self, total: int, callback: Progress | None) -> None:
+        self.total, self.done, self.callback = total, 0, callback
+
+    def __call__(self) -> None:
+        self.done += 1
+        if self.callback is not None:
+            self.callback(self.done, self.total)
