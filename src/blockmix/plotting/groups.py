@@ -70,7 +70,7 @@ def _letter(number: int) -> str:
 
 
 def cluster_stability(clusters: Sequence[Any], *, ax: Axes | None = None) -> Axes:
-    """Stability of each cluster as a bar, its certainty as a mark, and the levels from which a cluster is likely or firm.
+    """Stability of each cluster as a bar and its certainty as a mark; lines are the levels of likely and firm.
 
     Parameters
     ----------

@@ -14,8 +14,6 @@ from blockmix.estimators.stability.values import ClusterStability, GroupStabilit
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
 
-Progress = Callable[[int, int], object]  # resamples and refits done, and all of them
-
 
 def column_stability(
     fitted: Sequence[Partition],
@@ -48,7 +46,7 @@ def column_stability(
     together /= B
     stays /= B
     groups = [
-        _group(g, k, columns, counts[g][:, k] / B, together[g], stays[g], names)
+        _group(g, columns, counts[g][:, k] / B, together[g], stays[g], names)
         for g, partition in enumerate(fitted)
         for k, columns in enumerate(partition.groups)
         if len(columns) > 1
@@ -68,15 +66,18 @@ def _returned(fitted: Partition, found: Partition) -> tuple[FloatArray, FloatArr
 
 
 def _group(
-    g: int, k: int, columns: IntArray, shares: FloatArray, together: FloatArray, stays: FloatArray, names: Sequence[str]
+    g: int, columns: IntArray, shares: FloatArray, together: FloatArray, stays: FloatArray, names: Sequence[str]
 ) -> GroupStability:
     outside = np.setdiff1d(np.arange(len(names)), columns)
     mean = together[np.ix_(columns, outside)].mean(axis=0, dtype=float)
     best = int(mean.argmax()) if len(outside) and mean.max() > 0 else None
+    again, split, joined = shares.tolist()
     return GroupStability(
         g,
         tuple(names[j] for j in columns),
-        *shares.tolist(),
+        again,
+        split,
+        joined,
         None if best is None else names[outside[best]],
         0.0 if best is None else float(mean[best]),
         names[columns[stays[columns].argmin()]],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,7 @@ from blockmix.estimators.stability.measuring import cluster_stability, column_st
 from blockmix.estimators.stability.values import Stability
 from blockmix.estimators.validation import counts, matrix, rows_to_score
 from blockmix.grouping.protocols import Grouping, Proposal, Rule
+from blockmix.grouping.registry import as_rule
 from blockmix.rows import Rows, one_blas_thread
 from blockmix.structure.columns import column_names
 from blockmix.structure.partition import Partition
@@ -121,10 +122,7 @@ def covariance_stability(
 
 def tests(n_groups: object) -> bool:
     """Whether a number of groups is chosen by a test against chance."""
-    from blockmix.grouping.registry import as_rule
-
-    rule = as_rule(n_groups)
-    return rule is not None and getattr(rule, "tests_against_chance", False)
+    return bool(getattr(as_rule(n_groups), "tests_against_chance", False))
 
 
 def _resampled(
@@ -132,7 +130,7 @@ def _resampled(
 ) -> Iterator[list[Partition]]:
     parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
     proposer: Proposer = model._family(rows, np.ones(rows.n_columns)).proposer
-    told = [EffectiveRows(rule) if getattr(rule, "tests_against_chance", False) else rule for rule in proposer.n_groups]
+    told = [EffectiveRows(cast(Rule, rule)) if tests(rule) else rule for rule in proposer.n_groups]
     return resampled_groups(rows, parameters, replace(proposer, n_groups=tuple(told)), n_resamples, codes, rng)
 
 
@@ -162,7 +160,7 @@ def _refits(
 
 
 def _row_weights(codes: IntArray | None, n_rows: int, rng: np.random.Generator) -> FloatArray:
-    weights = draw(1, n_rows if codes is None else int(codes.max()) + 1, rng)[0]
+    weights: FloatArray = draw(1, n_rows if codes is None else int(codes.max()) + 1, rng)[0]
     return weights if codes is None else weights[codes]
 
 

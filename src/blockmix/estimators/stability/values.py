@@ -131,7 +131,7 @@ class Stability:
     @property
     def n_resamples(self) -> int:
         """Number of random weighings of the columns."""
-        return self.n_groups.shape[1]
+        return int(self.n_groups.shape[1])
 
     def to_frame(self) -> Any:
         """The groups as a pandas data frame, one row per group."""
