@@ -1,0 +1,146 @@
+"""Calibration of stability: how many groups that come back in most resamples are exactly right?
+
+Tables with known groups, full or of one factor, some with columns alone: 8 to 100 columns, 20 to 300 rows, in one
+covariance, within mixtures of two and with a shared covariance. Each group of two or more columns is right or not, and
+has its share of the resamples in which it came back. Independent columns come on top.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+from zlib import crc32
+
+from harness import Task, arguments, run, show, write  # before NumPy: it sets the number of threads
+
+# isort: split
+import numpy as np
+
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering
+
+Rng = np.random.Generator
+RESAMPLES = 50
+EDGES = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0001)
+SIZES = ((8, 20), (8, 60), (20, 40), (20, 120), (40, 30), (40, 300), (100, 60), (100, 150))  # columns, rows
+RULES: dict[str, Any] = {
+    "covariance, auto": lambda G: BlockDiagonalCovariance(),
+    "covariance, silhouette": lambda G: BlockDiagonalCovariance("silhouette"),
+    "mixture, auto": lambda G: GaussianBiclustering(G, random_state=0),
+    "mixture, full blocks": lambda G: GaussianBiclustering(G, block_model="full", random_state=0),
+    "mixture, shared": lambda G: GaussianBiclustering(G, shared_covariance=True, random_state=0),
+}
+
+
+def block(c: int, kind: str, rng: Rng) -> np.ndarray:
+    """Cholesky factor of the correlation of a group of c columns."""
+    loadings = rng.uniform(0.5, 0.9, c) * rng.choice([-1, 1], c)
+    R = np.outer(loadings, loadings)
+    np.fill_diagonal(R, 1)
+    if kind == "full":
+        R = 0.6 * R + 0.4 * np.corrcoef(rng.standard_normal((3 * c, c)).T)
+    return np.linalg.cholesky(R)
+
+
+def groups(p: int, kind: str, rng: Rng) -> np.ndarray:
+    """Group of each column: groups of 2 to 10, and a quarter of the columns alone; all alone if independent."""
+    if kind == "independent":
+        return np.arange(p)
+    sizes: list[int] = []
+    while sum(sizes) < 0.75 * p:
+        sizes.append(int(min(rng.integers(2, 11), p - sum(sizes))))
+    sizes += [1] * (p - sum(sizes))
+    return rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+
+
+def rows(n: int, labels: np.ndarray, kind: str, rng: Rng) -> np.ndarray:
+    X = rng.standard_normal((n, len(labels)))
+    for k in range(labels.max() + 1):
+        columns = np.flatnonzero(labels == k)
+        if len(columns) > 1:
+            X[:, columns] = X[:, columns] @ block(len(columns), kind, rng).T
+    return X
+
+
+def judge(task: Task) -> Task:
+    """`again` of each group that was found, and whether it is exactly right."""
+    seed = [crc32(task["kind"].encode()), task["p"], task["N"], task["seed"]]
+    rng = np.random.default_rng(seed)
+    within, shared = task["rule"].startswith("mixture"), task["rule"].endswith("shared")
+    G = 2 if within else 1
+    truths = (
+        [groups(task["p"], task["kind"], rng)] * G
+        if shared
+        else [groups(task["p"], task["kind"], rng) for _ in range(G)]
+    )
+    drawn = rng.integers(2**32)  # one covariance for all components that share it
+    parts = [
+        rows(task["N"], truth, task["kind"], np.random.default_rng(drawn if shared else drawn + g))
+        for g, truth in enumerate(truths)
+    ]
+    if shared:
+        parts[1] = parts[1][::-1] * rng.choice([-1, 1])
+    X = np.concatenate([part + 1.5 * g for g, part in enumerate(parts)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = RULES[task["rule"]](G).fit(X)
+        given = {"n_refits": 0} if within else {}
+        found = model.stability(X, RESAMPLES, random_state=task["seed"], **given)
+    owner = (
+        [0]
+        if not within or shared
+        else [np.bincount(half, minlength=G).argmax() for half in np.split(model.row_labels_, G)]
+    )
+    right = {(int(owner[at]), members) for at, truth in enumerate(truths[: len(owner)]) for members in _sets(truth)}
+    names = [f"x{j}" for j in range(task["p"])]
+    pairs = [(g.again, (g.component, frozenset(map(names.index, g.columns))) in right) for g in found.groups]
+    return {"again": [a for a, _ in pairs], "right": [int(r) for _, r in pairs]}
+
+
+def _sets(labels: np.ndarray) -> list[frozenset[int]]:
+    return [frozenset(np.flatnonzero(labels == k).tolist()) for k in range(labels.max() + 1)]
+
+
+def table_of(results: list[Task]) -> list[Task]:
+    table = []
+    for rule in RULES:
+        for kind in ("full", "one factor", "p > N"):
+            own = [r for r in results if r["rule"] == rule and r["kind"] != "independent"]
+            own = [r for r in own if (r["p"] > r["N"] if kind == "p > N" else r["kind"] == kind and r["p"] <= r["N"])]
+            again = np.array([a for r in own for a in r["again"]])
+            right = np.array([a for r in own for a in r["right"]])
+            line: Task = {"rule": rule, "design": kind}
+            for low, high in zip(EDGES, EDGES[1:], strict=False):
+                inside = (again >= low) & (again < high)
+                share = f"{right[inside].mean():.2f}" if inside.any() else "-"
+                line[f"from {low:g}"] = f"{share} ({inside.sum()})"
+            table.append(line)
+        nothing = [r for r in results if r["rule"] == rule and r["kind"] == "independent"]
+        firm = np.mean([max(r["again"], default=0) >= 0.9 for r in nothing])
+        table.append(
+            {
+                "rule": rule,
+                "design": "independent: tables with a group from 0.9",
+                "from 0.9": f"{firm:.2f} ({len(nothing)})",
+            }
+        )
+    heads = list(table[0])
+    return [{head: line.get(head, "") for head in heads} for line in table]
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    runs = options.runs or (10 if options.full else 2)
+    tasks = [
+        {"rule": rule, "kind": kind, "p": p, "N": N, "seed": seed}
+        for rule in RULES
+        for kind in ("full", "one factor", "independent")
+        for p, N in SIZES
+        for seed in range(runs)
+    ]
+    table = table_of(run("stability", judge, tasks, options))
+    show(table)
+    write("stability", table, options)
+
+
+if __name__ == "__main__":
+    main()
