@@ -8,6 +8,7 @@ has its share of the resamples in which it came back. Independent columns come o
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
@@ -52,13 +53,14 @@ def groups(p: int, kind: str, rng: Rng) -> np.ndarray:
     return rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
 
 
-def rows(n: int, labels: np.ndarray, kind: str, rng: Rng) -> np.ndarray:
-    X = rng.standard_normal((n, len(labels)))
+def covariance(p: int, kind: str, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of the columns, and a factor L of their correlation, shape (p, p)."""
+    labels, L = groups(p, kind, rng), np.eye(p)
     for k in range(labels.max() + 1):
         columns = np.flatnonzero(labels == k)
         if len(columns) > 1:
-            X[:, columns] = X[:, columns] @ block(len(columns), kind, rng).T
-    return X
+            L[np.ix_(columns, columns)] = block(len(columns), kind, rng)
+    return labels, L
 
 
 def judge(task: Task) -> Task:
@@ -67,30 +69,17 @@ def judge(task: Task) -> Task:
     rng = np.random.default_rng(seed)
     within, shared = task["rule"].startswith("mixture"), task["rule"].endswith("shared")
     G = 2 if within else 1
-    truths = (
-        [groups(task["p"], task["kind"], rng)] * G
-        if shared
-        else [groups(task["p"], task["kind"], rng) for _ in range(G)]
-    )
-    drawn = rng.integers(2**32)  # one covariance for all components that share it
-    parts = [
-        rows(task["N"], truth, task["kind"], np.random.default_rng(drawn if shared else drawn + g))
-        for g, truth in enumerate(truths)
-    ]
-    if shared:
-        parts[1] = parts[1][::-1] * rng.choice([-1, 1])
-    X = np.concatenate([part + 1.5 * g for g, part in enumerate(parts)])
+    made = [covariance(task["p"], task["kind"], rng) for _ in range(1 if shared else G)]
+    made = made * G if shared else made
+    X = np.concatenate([rng.standard_normal((task["N"], task["p"])) @ L.T + 1.5 * g for g, (_, L) in enumerate(made)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = RULES[task["rule"]](G).fit(X)
         given = {"n_refits": 0} if within else {}
         found = model.stability(X, RESAMPLES, random_state=task["seed"], **given)
-    owner = (
-        [0]
-        if not within or shared
-        else [np.bincount(half, minlength=G).argmax() for half in np.split(model.row_labels_, G)]
-    )
-    right = {(int(owner[at]), members) for at, truth in enumerate(truths[: len(owner)]) for members in _sets(truth)}
+    halves = np.split(model.row_labels_, G) if within and not shared else []
+    owners = [int(np.bincount(half, minlength=G).argmax()) for half in halves] or [0]
+    right = {(owner, members) for owner, (labels, _) in zip(owners, made, strict=False) for members in _sets(labels)}
     names = [f"x{j}" for j in range(task["p"])]
     pairs = [(g.again, (g.component, frozenset(map(names.index, g.columns))) in right) for g in found.groups]
     return {"again": [a for a, _ in pairs], "right": [int(r) for _, r in pairs]}
@@ -109,7 +98,7 @@ def table_of(results: list[Task]) -> list[Task]:
             again = np.array([a for r in own for a in r["again"]])
             right = np.array([a for r in own for a in r["right"]])
             line: Task = {"rule": rule, "design": kind}
-            for low, high in zip(EDGES, EDGES[1:], strict=False):
+            for low, high in pairwise(EDGES):
                 inside = (again >= low) & (again < high)
                 share = f"{right[inside].mean():.2f}" if inside.any() else "-"
                 line[f"from {low:g}"] = f"{share} ({inside.sum()})"
