@@ -27,8 +27,16 @@ def test_fit_chooses_and_writes_everything(wine_csv: str) -> None:
     np.testing.assert_allclose(
         [float(row["probability"]) for row in rows], model.predict_proba(X).max(axis=1), rtol=1e-5
     )
-    found = np.array([int(line["group"]) for line in columns]).reshape(model.column_labels_.shape)
-    np.testing.assert_array_equal(found, model.column_labels_)
+    sizes = np.concatenate([np.bincount(labels)[labels] for labels in model.column_labels_]).tolist()
+    assert [int(line["size"]) for line in columns] == sizes
+    pairs = zip(model.column_labels_.ravel().tolist(), sizes, strict=True)
+    assert [line["group"] for line in columns] == [str(label) if size > 1 else "alone" for label, size in pairs]
+    loadings = [np.full(13, np.nan) for _ in model.weights_]
+    for own, labels, found in zip(loadings, model.column_labels_, model.loadings_, strict=True):
+        for k, group in enumerate(found):
+            own[labels == k] = np.nan if group is None else group[:, 0]
+    expected = np.concatenate([own / block.variances**0.5 for own, block in zip(loadings, model.blocks_, strict=True)])
+    np.testing.assert_allclose([float(line["loading"] or "nan") for line in columns], expected, atol=5e-4)
     summary = summary_of(folder)
     assert summary["command"] == "blockmix fit wine.csv --label kind"
     assert summary["n_components"] == len(model.weights_) == 3
@@ -88,7 +96,10 @@ def test_covariance_groups_columns(wine_csv: str) -> None:
     run("covariance", wine_csv, "--groups", "4", "--out", "out")
     assert {path.name for path in Path("out").iterdir()} == MIXTURE - {"rows.csv"}
     model = blockmix.load("out/model.blockmix")
-    assert [int(line["group"]) for line in lines_of("out/columns.csv")] == model.column_labels_.tolist()
+    labels, sizes = model.column_labels_.tolist(), model.partition_.sizes
+    expected = [str(label) if sizes[label] > 1 else "alone" for label in labels]
+    assert [line["group"] for line in lines_of("out/columns.csv")] == expected
+    assert "alone" in expected
     assert summary_of("out")["groups"] == model.groups_
     stderr = run("covariance", wine_csv, "--out", "auto").stderr
     assert "warning: --groups 'auto' found one group: all 13 columns are correlated" in stderr

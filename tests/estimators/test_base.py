@@ -167,13 +167,13 @@ def test_the_description_names_columns() -> None:
     X = pd.DataFrame(table(), columns=["age", "rent", "luck", "hip"])
     model = Known().fit(X, only=2)
     assert model.describe().splitlines() == [
-        "component 0: 0 rows, weight 0.200; 2 groups of 4 columns",
-        "  2 together: age, rent",
-        "  2 together: luck, hip",
-        "component 1: 0 rows, weight 0.500; 4 groups of 4 columns",
-        "  4 alone: age, rent, luck, hip",
-        "component 2: 50 rows, weight 0.300; 1 group of 4 columns",
-        "  4 together: age, rent, luck, hip",
+        "component 0: 0 rows, weight 0.200; 4 columns: 2 groups",
+        "  group 0 (2): age, rent",
+        "  group 1 (2): luck, hip",
+        "component 1: 0 rows, weight 0.500; 4 columns: no groups",
+        "  alone (4): age, rent, luck, hip",
+        "component 2: 50 rows, weight 0.300; 4 columns: 1 group",
+        "  group 0 (4): age, rent, luck, hip",
     ]
 
 

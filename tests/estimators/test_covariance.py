@@ -203,10 +203,10 @@ def test_frames_keep_their_column_names(frame: Callable[[dict[str, Matrix]], Any
     assert model.feature_names_in_.tolist() == names
     assert model.groups_ == [names[:4], names[4:7], names[7:]]
     assert model.describe().splitlines() == [
-        "3 groups of 8 columns",
-        "  4 together: height, weight, waist, hip",
-        "  3 together: age, income, rent",
-        "  1 alone: luck",
+        "8 columns: 2 groups, 1 alone",
+        "  group 0 (4): height, weight, waist, hip",
+        "  group 1 (3): age, income, rent",
+        "  alone (1): luck",
     ]
     plain = BlockDiagonalCovariance().fit(rows())
     assert plain.groups_[1] == ["x4", "x5", "x6"]

@@ -1,4 +1,4 @@
-"""Rows so far away that their distances overflow: no NaN, the label of the nearest component, log-density −inf."""
+"""Rows far away: distances that overflow have no NaN, and penalties do not grow with the spread of all rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from blockmix import FactorBiclustering, GaussianBiclustering
 
@@ -32,3 +33,14 @@ def test_no_nan_escapes(model: Any, dtype: Any, far: float) -> None:
     assert np.isfinite(density[:2]).all()
     assert (density[2:] < -1e30).all()
     assert not np.isnan(model.bic(X))
+
+
+def test_clusters_far_apart_keep_their_own_variances() -> None:
+    # Red if the ridge is worth anything beside a variance within clusters: the overall variance is a million.
+    X = np.random.default_rng(0).standard_normal((1000, 3))
+    X[500:, 0] += 2000
+    model = GaussianBiclustering(2, random_state=0).fit(X)
+    truth = [np.var(X[:500, 0]), np.var(X[500:, 0])]
+    assert_allclose(np.sort(model.covariances_[:, 0, 0]), np.sort(truth), rtol=2e-3)
+    factors = FactorBiclustering(2, 1, model="UUUU", random_state=0).fit(X)
+    assert_allclose(np.sort(factors.covariances_[:, 0, 0]), np.sort(truth), rtol=2e-3)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stored import tampered
 
 import blockmix
 
@@ -25,6 +26,16 @@ def test_a_mixture_has_its_densities(name: str) -> None:
 def test_a_covariance_has_its_distances() -> None:
     model = blockmix.load(FOLDER / "covariance.blockmix")
     np.testing.assert_allclose(model.mahalanobis(EXPECTED["X"]), EXPECTED["covariance"], rtol=1e-12)
+
+
+def test_the_shrinkage_of_a_covariance_stays_with_its_group(tmp_path: Path) -> None:
+    # Version 0.1 numbered groups by first column. Red if the numbers of a file are taken as those of groups by size.
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    model = blockmix.BlockDiagonalCovariance(2).fit(X @ np.array([[1, 0, 0], [0, 1, 1], [0, 0, 1]]))
+    assert model.column_labels_.tolist() == [1, 0, 0]
+    model.shrinkage_ = np.array([0.0, 0.5])  # of column 0, and of columns 1 and 2
+    path = tampered(tmp_path, lambda document: document["state"].pop("block_shapes_"), model=model)
+    assert blockmix.load(path).shrinkage_.tolist() == [0.5, 0.0]
 
 
 def test_topics_have_their_documents() -> None:

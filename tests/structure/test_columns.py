@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from blockmix.structure.columns import column_names, describe, grouped_names, refuse_constant
+from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.columns import column_names, describe, grouped_names, leading_loadings, refuse_constant
 from blockmix.structure.partition import Partition
 
 
@@ -54,20 +55,34 @@ def test_groups_are_named() -> None:
 def test_a_description_lists_the_largest_group_first_and_single_columns_last() -> None:
     text = describe(Partition([0, 1, 2, 1, 2, 2, 3]), list("abcdefg"))
     assert text.splitlines() == [
-        "4 groups of 7 columns",
-        "  3 together: c, e, f",
-        "  2 together: b, d",
-        "  2 alone: a, g",
+        "7 columns: 2 groups, 2 alone",
+        "  group 0 (3): c, e, f",
+        "  group 1 (2): b, d",
+        "  alone (2): a, g",
     ]
-    assert describe(Partition([0, 0]), ["a", "b"]).splitlines()[1:] == ["  2 together: a, b"]
-    assert describe(Partition([0, 1]), ["a", "b"]).splitlines()[1:] == ["  2 alone: a, b"]
+    assert describe(Partition([0, 0]), ["a", "b"]).splitlines() == ["2 columns: 1 group", "  group 0 (2): a, b"]
+    assert describe(Partition([0, 1]), ["a", "b"]).splitlines() == ["2 columns: no groups", "  alone (2): a, b"]
+
+
+def test_a_description_names_shapes_that_are_not_full() -> None:
+    lines = describe(Partition([0, 0, 0, 0, 1, 1]), list("abcdef"), ("1 factor", "full")).splitlines()
+    assert lines[1:] == ["  group 0 (4, 1 factor): a, b, c, d", "  group 1 (2): e, f"]
+
+
+def test_loadings_of_columns_are_correlations_with_the_strongest_factor() -> None:
+    # Units 1, 10, 2 and 3; the third column is alone, the fourth goes against the first two.
+    axes = np.array([[0.8, 0.1], [9.0, 2.0], [-1.5, 0.3]])
+    S = np.diag([1.0, 100.0, 4.0, 9.0])
+    covariance = BlockCovariance.of(S, Partition([0, 0, 1, 0]))
+    found = leading_loadings(covariance, [axes, None])
+    np.testing.assert_allclose(found, [0.8, 0.9, np.nan, -0.5])
 
 
 def test_a_long_line_is_cut_between_names() -> None:
     names = [f"column{j}" for j in range(50)]
     line = describe(Partition.single(50), names, width=60).splitlines()[1]
     assert len(line) <= 60
-    shown = line.removeprefix("  50 together: ").removesuffix(", …").split(", ")
+    shown = line.removeprefix("  group 0 (50): ").removesuffix(", …").split(", ")
     assert line.endswith(", …")
     assert shown == names[: len(shown)]
     assert len(shown) >= 4

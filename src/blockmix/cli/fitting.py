@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -22,10 +22,13 @@ from blockmix.cli.streams import check_output
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.selection.table import CRITERIA, SelectionTable, select
-from blockmix.structure.columns import column_names
+from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.columns import column_names, leading_loadings
+from blockmix.structure.types import FloatArray
 
 _LINES = 14  # printed for one component
 _MANY = 20  # candidates
+_COLUMN_HEAD = ("column", "group", "size", "loading")
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,14 +161,15 @@ def _write(folder: Path, data: Data, fitted: Fitted, summary: dict[str, Any], ra
         model.save(folder / results.MODEL)
         names = column_names(model)
         if isinstance(model, BlockDiagonalCovariance):
-            lines: Any = zip(names, model.column_labels_.tolist(), strict=True)
-            results.write_csv(folder / results.COLUMNS, ["column", "group"], lines, raw)
+            lines: Any = _column_lines(names, model.blocks_, getattr(model, "loadings_", None))
+            results.write_csv(folder / results.COLUMNS, _COLUMN_HEAD, lines, raw)
         else:
             summary |= model._criteria(X, None) if selection is None else _values(selection.best_)
             lines = cluster_lines(model, X, data.table.row_names)
             results.write_csv(folder / results.ROWS, ["row", "cluster", "probability"], lines, raw)
-            lines = _column_lines(model, names)
-            results.write_csv(folder / results.COLUMNS, ["component", "column", "group"], lines, raw)
+            each = zip(model.blocks_, model.loadings_, strict=True)
+            lines = ((g, *line) for g, own in enumerate(each) for line in _column_lines(names, *own))
+            results.write_csv(folder / results.COLUMNS, ["component", *_COLUMN_HEAD], lines, raw)
     if selection is not None:
         tried = [_selection_line(row) for row in selection.rows]
         results.write_csv(folder / results.SELECTION, list(tried[0]), [list(line.values()) for line in tried], raw)
@@ -203,9 +207,15 @@ def cluster_lines(model: Any, X: Any, row_names: Any) -> Iterator[tuple[str, int
         yield str(name), cluster, f"{probability:.6g}"
 
 
-def _column_lines(model: Any, names: list[str]) -> Iterator[tuple[int, str, int]]:
-    for g, labels in enumerate(model.column_labels_.tolist()):
-        yield from ((g, name, group) for name, group in zip(names, labels, strict=True))
+def _column_lines(
+    names: list[str], covariance: BlockCovariance, loadings: Sequence[FloatArray | None] | None
+) -> Iterator[tuple[str, int | str, int, str]]:
+    """Column name, group, size of the group and loading, the correlation with the strongest factor of the group."""
+    labels, sizes = covariance.partition.labels.tolist(), covariance.partition.sizes.tolist()
+    own = np.full(len(names), np.nan) if loadings is None else leading_loadings(covariance, loadings)
+    for name, label, loading in zip(names, labels, own.tolist(), strict=True):
+        group = label if sizes[label] > 1 else "alone"
+        yield name, group, sizes[label], "" if np.isnan(loading) else f"{loading:.3f}"
 
 
 def _selection_line(row: Any) -> dict[str, Any]:
@@ -276,7 +286,7 @@ def _shortened(text: str) -> str:
     count = 0
     for line in text.splitlines():
         count = count + 1 if line.startswith(" ") else 0
-        if count < _LINES or "alone: " in line:
+        if count < _LINES or line.startswith("  alone"):
             kept.append(line)
         elif count == _LINES:
             kept.append(f"  …: all groups are in {results.COLUMNS}")

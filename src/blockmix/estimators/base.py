@@ -175,9 +175,11 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
         check_is_fitted(self)
         names = column_names(self)
         counts = np.bincount(self.row_labels_, minlength=len(self.weights_))
+        shapes = getattr(self, "block_shapes_", [()] * len(counts))
         return "\n".join(
-            f"component {g}: {count} rows, weight {self.weights_[g]:.3f}; {describe(Partition(labels), names)}"
-            for g, (count, labels) in enumerate(zip(counts, self.column_labels_, strict=True))
+            f"component {g}: {counts[g]} rows, weight {self.weights_[g]:.3f}; "
+            + describe(Partition(labels), names, shapes[g])
+            for g, labels in enumerate(self.column_labels_)
         )
 
     def _rows(self, X: ArrayLike) -> FloatArray:

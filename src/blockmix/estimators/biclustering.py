@@ -56,7 +56,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
     rounding : bool, default=True
         Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
         can sit on one value of a 0/1, count or rounded column with a variance near 0.
-    ridge : float, default=1e-6
+    ridge : float, default=1e-9
         Keeps covariances invertible; relative to the overall variance of each column.
     shrinkage : float in [0, 1) or None
         Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
@@ -95,7 +95,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
     row_labels_ : array of shape (N,)
         Component of each row.
     column_labels_ : array of shape (G, p)
-        Group of each column in each component, numbered by first appearance.
+        Group of each column in each component, numbered by size, largest first; columns alone come last.
     n_column_groups_ : array of shape (G,)
     rows_, columns_, biclusters_ : boolean arrays
         The biclusters (component, group) as scikit-learn's biclustering has them.
@@ -148,7 +148,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         block_model: str | int | BlockModel = "auto",
         shared_covariance: bool = False,
         rounding: bool = True,
-        ridge: float = 1e-6,
+        ridge: float = 1e-9,
         shrinkage: float | None = None,
         tol: float = 1e-4,
         max_iter: int = 200,

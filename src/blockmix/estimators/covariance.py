@@ -21,6 +21,7 @@ from blockmix.estimators.validation import counts, matrix
 from blockmix.grouping.protocols import Grouping, GroupingWarning, Rule
 from blockmix.grouping.registry import as_grouping, as_rule, find_groups
 from blockmix.plotting.methods import CovarianceFigures
+from blockmix.structure.block_models import FULL
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.columns import column_names, describe, grouped_names, refuse_constant
 from blockmix.structure.moments import Moments
@@ -54,7 +55,7 @@ class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
     partition_ : Partition
         The column groups.
     column_labels_ : array of shape (p,)
-        Group of each column, numbered by first appearance.
+        Group of each column, numbered by size, largest first; columns alone come last.
     n_groups_ : int
         Number of groups K.
     groups_ : list of lists of str
@@ -67,6 +68,8 @@ class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
         The mean.
     linkage_ : array of shape (p − 1, 4) or None
         The tree in SciPy's format that the groups were cut from; None for a grouping without a tree.
+    block_shapes_ : tuple of K str
+        Shape of the block of each group.
     shrinkage_ : array of shape (K,)
         The shrinkage of each block.
     warnings_ : list of str
@@ -124,6 +127,7 @@ class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
         self.partition_, self.linkage_ = found.partition, found.linkage
         self.shrinkage_ = self._shrinkages(R, squares, n_rows)
         self.blocks_ = BlockCovariance.of(R, self.partition_, self.shrinkage_).scaled(deviations)
+        self.block_shapes_ = (FULL.name,) * self.partition_.n_groups
         self._warn(found.converged, chosen=rule is not None)
         return self
 
@@ -205,6 +209,15 @@ class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
         """Text that lists the groups by column name."""
         check_is_fitted(self, "partition_")
         return describe(self.partition_, column_names(self))
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        if "shrinkage_" in state and "block_shapes_" not in state:
+            # Version 0.1 numbered groups by first column.
+            groups = state["partition_"].groups
+            by_size = np.empty(len(groups))
+            by_size[np.argsort([group[0] for group in groups])] = state["shrinkage_"]
+            state |= {"shrinkage_": by_size, "block_shapes_": (FULL.name,) * len(groups)}
+        super()._restore(state)
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "blocks_")

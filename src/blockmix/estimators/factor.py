@@ -53,8 +53,9 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
         equal covariances. False fits columns as they are.
     rounding : bool, default=True
         As in `GaussianBiclustering`.
-    min_noise : float, default=1e-6
-        Least noise variance, relative to the overall variance of the column.
+    min_noise : float, default=1e-7
+        Least noise variance, relative to the overall variance of the column. Much smaller values leave no digits to
+        tell the other columns of a group apart.
     count_partition : bool, default=False
         Count the group of each column as a parameter in `n_parameters_`, bic, aic and icl, as Tu & Subedi's program
         does.
@@ -95,7 +96,7 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
     row_labels_ : array of shape (N,)
         Component of each row.
     column_labels_ : array of shape (G, p)
-        Group of each column in each component, numbered by first appearance.
+        Group of each column in each component, numbered by size, largest first; columns alone come last.
     n_column_groups_ : array of shape (G,)
     rows_, columns_, biclusters_ : boolean arrays
         The biclusters (component, group) as scikit-learn's biclustering has them.
@@ -135,7 +136,7 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
         model: str = "UCUU",
         standardize: bool = True,
         rounding: bool = True,
-        min_noise: float = 1e-6,
+        min_noise: float = 1e-7,
         count_partition: bool = False,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -272,7 +273,8 @@ class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
         letters, q = self._fitted
         model = FactorModel.named(letters, G, q, np.empty(0))
         counted = p * (1 if model.shared_groups else G) if self.count_partition else 0
-        return G - 1 + G * p + model.n_parameters(G, p) - model.n_redundant(self.column_labels_) + counted
+        redundant = model.n_redundant(self.column_labels_, self._parameters.factor_variances)
+        return G - 1 + G * p + model.n_parameters(G, p) - redundant + counted
 
 
 def _check_letters(model: Any) -> None:

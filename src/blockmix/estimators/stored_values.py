@@ -79,7 +79,7 @@ def _mixture_arguments(parameters: Parameters) -> dict[str, Any]:
     distinct = parameters.covariances[:1] if parameters.layout.shared else parameters.covariances
     stored = {"weights": parameters.weights, "means": parameters.means, "covariances": distinct}
     if parameters.layout.shapes:
-        stored |= {"shapes": parameters.layout.shapes, "states": dict(parameters.states)}
+        stored |= {"block_models": parameters.layout.shapes, "block_states": dict(parameters.states)}
     return stored
 
 
@@ -87,8 +87,8 @@ def _mixture(
     weights: FloatArray,
     means: FloatArray,
     covariances: tuple[BlockCovariance, ...],
-    shapes: tuple[tuple[BlockModel, ...], ...] = (),
-    states: dict[int, FloatArray] | None = None,
+    block_models: tuple[tuple[BlockModel, ...], ...] = (),
+    block_states: dict[int, FloatArray] | None = None,
 ) -> Parameters:
     """The mixture of these components; a single covariance is shared by all of them."""
     G, p = _check_components(weights, means)
@@ -99,10 +99,10 @@ def _mixture(
             f"a covariance does not suit means of {p} columns",
         )
     found = assemble(weights, means, covariances * (G if len(covariances) == 1 else 1))
-    if not shapes:
+    if not block_models:
         return found
-    _check_shapes(shapes, states or {}, covariances)
-    return replace(found, layout=replace(found.layout, shapes=shapes), states=states or {})
+    _check_shapes(block_models, block_states or {}, covariances)
+    return replace(found, layout=replace(found.layout, shapes=block_models), states=block_states or {})
 
 
 def _check_shapes(

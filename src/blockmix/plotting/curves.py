@@ -80,7 +80,7 @@ def _branches(tree: FloatArray, partition: Partition) -> tuple[list[FloatArray],
     at = np.concatenate([np.argsort(order).astype(float), np.zeros(p - 1)])
     height = np.concatenate([np.zeros(p), tree[:, 2]])
     # Numbered in leaf order, so that neighbors have different colors.
-    along = Partition(partition.labels[order]).labels[np.argsort(order)]
+    along = np.cumsum(np.diff(partition.labels[order], prepend=-1) != 0)[np.argsort(order)]
     group = np.concatenate([along, np.full(p - 1, -1)])
     lines, colors = [], []
     for k, (a, b) in enumerate(tree[:, :2].astype(int).tolist()):

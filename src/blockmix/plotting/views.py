@@ -150,9 +150,9 @@ def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:
 
     Examples
     --------
-    >>> aligned_labels([[0, 0, 1, 1, 1], [0, 1, 1, 1, 1]])
-    array([[0, 0, 1, 1, 1],
-           [0, 1, 1, 1, 1]])
+    >>> aligned_labels([[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]])
+    array([[0, 0, 0, 1, 1],
+           [0, 0, 0, 0, 1]])
     >>> aligned_labels([[0, 0, 1, 1], [0, 1, 2, 2]])
     array([[0, 0, 1, 1],
            [0, 2, 1, 1]])

@@ -19,7 +19,8 @@ from blockmix.plotting.views import ComponentView, aligned_labels, board_view, c
 from blockmix.report.pixels import encoded, two_triangles
 from blockmix.report.subject import Subject
 from blockmix.selection.table import CRITERIA, SelectionTable
-from blockmix.structure.columns import column_names
+from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.columns import column_names, leading_loadings
 from blockmix.structure.types import IntArray
 
 _MOST_PIXELS = 3_200_000  # of all correlation maps together: 4.3 MB as base64
@@ -47,6 +48,7 @@ def contents(subject: Subject, title: str, command: str | None) -> dict[str, Any
         "facts": _facts(subject, classes),
         "summaries": _summaries(subject),
         "labels": subject.column_labels.tolist(),
+        "loadings": _loadings(subject.model),
         "families": aligned_labels(subject.column_labels).tolist(),
         "views": views,
         "checkerboard": _checkerboard(subject, np.array(views[0]["leaves"])),
@@ -96,6 +98,16 @@ def _component(name: str, view: ComponentView, n_views: int) -> dict[str, Any]:
     }
 
 
+def _loadings(model: Any) -> list[list[float | None]] | None:
+    """Correlation of each column with the factor of its group, by component; None for a model without loadings."""
+    if not hasattr(model, "loadings_"):
+        return None
+    single = isinstance(model.blocks_, BlockCovariance)
+    each = [(model.blocks_, model.loadings_)] if single else list(zip(model.blocks_, model.loadings_, strict=True))
+    found = [leading_loadings(*own).tolist() for own in each]
+    return [[_finite(value) for value in own] for own in found]
+
+
 def _strengths(view: ComponentView) -> list[float | None]:
     """Mean absolute correlation between the columns of each group, None for a column alone."""
     R = np.abs(view.estimated if view.observed is None else view.observed)
@@ -140,8 +152,8 @@ def _facts(subject: Subject, classes: dict[str, Any] | None) -> list[dict[str, s
     add("Columns", _grouped(model.n_features_in_))
     if subject.is_mixture:
         add("Components", str(len(model.weights_)), "row clusters")
-    numbers = [int(row.max()) + 1 for row in subject.column_labels]
-    note = "in each component" if subject.is_mixture else ""
+    numbers = [int((np.bincount(row) > 1).sum()) for row in subject.column_labels]
+    note = "of several columns" + (", in each component" if subject.is_mixture else "")
     add("Column groups", " · ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else ""), note)
     if subject.X is not None:
         criteria = model._criteria(subject.data, None) if subject.is_mixture else {}
@@ -170,7 +182,7 @@ def _summaries(subject: Subject) -> list[dict[str, Any]]:
             {
                 "rows": None if counts is None else int(counts[g]),
                 "weight": round(float(weights[g]), 4),
-                "groups": len(sizes),
+                "groups": int((sizes > 1).sum()),
                 "largest": int(sizes.max()),
                 "alone": int((sizes == 1).sum()),
                 "certainty": None if own is None or len(own) == 0 else round(float(own.mean()), 4),

@@ -180,15 +180,15 @@ class FactorBlock:
         return state.shape == (c, self.n_factors + 1) and bool((state[:, -1] > 0).all())
 
     def loadings(self, state: FloatArray | None) -> FloatArray | None:
-        """Principal axes of ΛΛᵀ in columns of unit noise, strongest first, each with its largest loading positive."""
+        """Principal axes of ΛΛᵀ in columns of unit noise, strongest first, the largest loading of each positive."""
         if state is None:
             return None
         raw, deviations = state[:, :-1], np.sqrt(state[:, -1:])
         # Only ΛΛᵀ is identified: rotate Λ so that ΛᵀΨ⁻¹Λ is diagonal.
         rotation = np.linalg.svd(raw / deviations, full_matrices=False)[2].T
-        axes = raw @ rotation
+        axes = raw / deviations @ rotation  # free of units, so that these do not decide about the signs
         largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
-        return np.asarray(axes * np.where(largest < 0, -1, 1))
+        return np.asarray(axes * np.where(largest < 0, -1, 1) * deviations)
 
     def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviances of nodes for which the shape is cheaper than a full block, by a few steps of EM at each node."""

@@ -73,6 +73,14 @@ class BlockCovariance:
         return float(2 * sum(np.log(np.diagonal(L, axis1=1, axis2=2)).sum(dtype=float) for L in self.factors))
 
     @property
+    def variances(self) -> FloatArray:
+        """The diagonal of Σ, shape (p,)."""
+        found = np.empty(self.partition.n_columns)
+        for stack, L in zip(self.partition.stacks, self.factors, strict=True):
+            found[stack] = np.einsum("bij,bij->bi", L, L)
+        return found
+
+    @property
     def n_parameters(self) -> int:
         """Free entries, Σ c(c+1)/2 over the blocks."""
         return self.partition.n_parameters

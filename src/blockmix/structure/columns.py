@@ -5,10 +5,13 @@ Names come from the data frame an estimator was fitted on, or are x0, x1, … as
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from blockmix.structure.block_models import FULL
+from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -39,20 +42,43 @@ def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str], d
         )
 
 
+def leading_loadings(covariance: BlockCovariance, loadings: Sequence[FloatArray | None]) -> FloatArray:
+    """Correlation of each column with the strongest factor of its group, shape (p,); NaN where there is no factor.
+
+    Parameters
+    ----------
+    covariance : BlockCovariance
+    loadings : sequence of K arrays of shape (c, q), or None
+        Loadings of the columns of each group, strongest factor first, in the units of the covariance.
+    """
+    found = np.full(covariance.partition.n_columns, np.nan)
+    for group, own in zip(covariance.partition.groups, loadings, strict=True):
+        if own is not None:
+            found[group] = own[:, 0]
+    return np.asarray(found / np.sqrt(covariance.variances))
+
+
 def grouped_names(partition: Partition, names: list[str]) -> list[list[str]]:
     """Return the column names of each group."""
     return [[names[j] for j in group] for group in partition.groups]
 
 
-def describe(partition: Partition, names: list[str], width: int = 110) -> str:
-    """Text with one line per group of several columns, largest first, and one line for all single columns."""
-    groups = sorted(grouped_names(partition, names), key=len, reverse=True)
+def describe(partition: Partition, names: list[str], shapes: Sequence[str] = (), width: int = 110) -> str:
+    """Text with one line per group of several columns, largest first, and one line for all columns alone.
+
+    Shapes of the blocks are mentioned where they are not full.
+    """
+    groups = grouped_names(partition, names)
+    together = [group for group in groups if len(group) > 1]
     alone = [group[0] for group in groups if len(group) == 1]
-    K, p = partition.n_groups, partition.n_columns
-    lines = [f"{K} group{'' if K == 1 else 's'} of {p} column{'' if p == 1 else 's'}"]
-    lines += [_line(f"  {len(group)} together: ", group, width) for group in groups if len(group) > 1]
+    p, n = partition.n_columns, len(together)
+    head = f"{p} column{'' if p == 1 else 's'}: {n or 'no'} group{'' if n == 1 else 's'}"
+    lines = [head + (f", {len(alone)} alone" if together and alone else "")]
+    for k, group in enumerate(together):
+        shape = f", {shapes[k]}" if shapes and shapes[k] != FULL.name else ""
+        lines.append(_line(f"  group {k} ({len(group)}{shape}): ", group, width))
     if alone:
-        lines.append(_line(f"  {len(alone)} alone: ", alone, width))
+        lines.append(_line(f"  alone ({len(alone)}): ", alone, width))
     return "\n".join(lines)
 
 

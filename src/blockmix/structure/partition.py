@@ -1,7 +1,8 @@
 """Partition: the columns split into K non-empty groups (the matrix D of the paper, eq. 3).
 
 A partition is built from labels in any numbering. It has groups, sizes, the 0/1 matrix D and the column order that
-makes a covariance block-diagonal. Groups are numbered by first appearance, so equal partitions have equal labels.
+makes a covariance block-diagonal. Groups are numbered by size, largest first, so columns alone come last and equal
+partitions have equal labels.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ class Partition:
     Parameters
     ----------
     labels : array-like of shape (p,)
-        One integer per column, renumbered 0 … K − 1 by first appearance.
+        One integer per column, renumbered 0 … K − 1 by size, largest first; groups of one size by their first column.
 
     Examples
     --------
-    >>> Partition([7, 7, 2, 7]).labels
-    array([0, 0, 1, 0])
-    >>> Partition([7, 7, 2, 7]) == Partition([0, 0, 5, 0])
+    >>> Partition([2, 7, 7, 7]).labels
+    array([1, 0, 0, 0])
+    >>> Partition([2, 7, 7, 7]) == Partition([0, 5, 5, 5])
     True
     """
 
@@ -43,7 +44,10 @@ class Partition:
         if given.dtype.kind not in "iu":
             raise ValueError(f"labels must be integers, not {given.dtype}")
         seen: dict[int, int] = {}
-        canonical = np.array([seen.setdefault(label, len(seen)) for label in given.tolist()], dtype=np.intp)
+        appeared = np.array([seen.setdefault(label, len(seen)) for label in given.tolist()], dtype=np.intp)
+        number = np.empty(len(seen), dtype=np.intp)
+        number[np.argsort(-np.bincount(appeared), kind="stable")] = np.arange(len(seen))
+        canonical = number[appeared]
         canonical.flags.writeable = False
         object.__setattr__(self, "labels", canonical)
 

@@ -187,9 +187,9 @@ def test_blocks_larger_than_asked_for_are_left_out() -> None:
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan])
 def test_the_first_block_that_is_not_positive_definite_is_named(wrong: float) -> None:
-    layout = Layout((Partition([0, 1, 1, 2, 2]),))
-    S = np.eye(5)
-    S[2, 2] = S[4, 4] = wrong
+    layout = Layout((Partition([0, 0, 0, 1, 1, 2]),))
+    S = np.eye(6)
+    S[4, 4] = S[5, 5] = wrong
     flat = _gathered(S[None], layout)
     assert kernels.factorize(layout.blocks, flat, np.zeros_like(flat), 48) == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from factors import ended, every_model, factor_rows, family_of, random_parameters, random_start
+from factors import ended, every_model, factor_rows, family_of, quiet, random_parameters, random_start
 from numpy.testing import assert_allclose
 
 from blockmix.em.factor.family import FactorFamily
@@ -84,3 +84,14 @@ def test_thin_components_rest_on_the_floor_or_on_two_rows() -> None:
     assert thin("UUUU", [0.98, 0.02], np.stack([free, free])) == [1]  # two rows of 100
     assert thin("UUUU", [0.97, 0.03], np.stack([free, free])) == []
     assert thin("UUCU", [0.98, 0.02], np.stack([free, free])) == []  # their noise is that of all rows
+
+
+@pytest.mark.parametrize("letters", ["UUUU", "UICU"])
+@pytest.mark.parametrize("seed", [22, 42])
+def test_columns_that_tie_do_not_move_together(letters: str, seed: int) -> None:
+    # Two columns that mirror each other gain equally: red if both take the noise that is best for one alone.
+    A = np.random.default_rng(seed).standard_normal((8, 2))
+    A += 3 * A.mean(axis=1, keepdims=True)
+    X = np.concatenate([A, A[:, ::-1]])
+    trace = quiet(X, n_components=1, n_column_groups=1, model=letters, rounding=False).log_likelihood_trace_
+    assert (np.diff(trace) >= -1e-9 * np.abs(trace[1:])).all()

@@ -101,18 +101,23 @@ def rank(model: FactorModel, labels: IntArray) -> int:
 
 
 @every_model
-def test_parameters_are_as_many_as_the_covariances_have_dimensions(letters: str) -> None:
-    # Groups of two and more columns, different in each component where the model allows it.
-    model, labels = model_of(letters, 6, 2, q=2), np.array([[0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]])
-    labels = labels[[0, 0]] if model.shared_groups else labels
-    assert model.n_parameters(2, 6) - model.n_redundant(labels) == rank(model, labels)
-
-
-@pytest.mark.parametrize("letters", ["UUUU", "CUUU"])
-@pytest.mark.parametrize("row", [[0, 0, 0, 0, 1], [0, 0, 1, 1, 2], [0, 1, 2, 3, 4]])
-def test_a_column_alone_in_its_group_has_one_parameter(letters: str, row: list[int]) -> None:
-    model, labels = model_of(letters, 5, 2, q=max(row) + 1), np.array([row, row])
-    assert model.n_parameters(2, 5) - model.n_redundant(labels) == rank(model, labels)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [[0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]],
+        [[0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1]],
+        [[0, 0, 0, 0, 0, 1], [0, 1, 1, 1, 1, 1]],
+        [[0, 0, 1, 1, 2, 3], [0, 1, 1, 2, 2, 3]],
+        [[0, 1, 2, 3, 4, 5], [1, 0, 2, 3, 4, 5]],
+    ],
+)
+def test_parameters_are_as_many_as_the_covariances_have_dimensions(letters: str, labels: list[list[int]]) -> None:
+    # A column alone in its group has a t and a d, but one variance.
+    q = max(labels[0]) + 1
+    model, groups = model_of(letters, 6, 2, q=q), np.array(labels)
+    groups = groups[[0, 0]] if model.shared_groups else groups
+    t = np.sort(np.random.default_rng(0).uniform(0.5, 2, q))
+    assert model.n_parameters(2, 6) - model.n_redundant(groups, np.stack([t, t])) == rank(model, groups)
 
 
 def test_without_factors_noise_is_the_covariance() -> None:

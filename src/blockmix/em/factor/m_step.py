@@ -189,11 +189,13 @@ def sharpened(
     noise = np.array(noise)
     # Where EM moves columns, its step binds the groups together.
     for g in np.flatnonzero((labels == old.labels).all(axis=1) & (seen.rows > 0)):
-        top = np.zeros(model.n_groups)
-        np.maximum.at(top, labels[g], gain[g])
-        exact = (top > np.bincount(labels[g], by_em[g], minlength=model.n_groups))[labels[g]]
-        chosen = np.where(gain[g] == top[labels[g]], best[g], old.noise[g])
-        noise[g, exact] = chosen[exact]
+        step = np.bincount(labels[g], by_em[g], minlength=model.n_groups)
+        for k in range(model.n_groups):
+            columns = np.flatnonzero(labels[g] == k)
+            j = columns[gain[g, columns].argmax()]  # one column, even where several tie: together they may lose
+            if gain[g, j] > step[k]:
+                noise[g, columns] = old.noise[g, columns]
+                noise[g, j] = best[g, j]
     return noise
 
 

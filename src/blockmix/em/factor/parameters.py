@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
@@ -58,14 +60,29 @@ class FactorModel:
         """Whether each column of each component has a noise variance of its own."""
         return not (self.shared_noise or self.isotropic)
 
-    def n_redundant(self, labels: IntArray) -> int:
-        """Entries of T and D that are not identified, for the groups of the columns (G, p).
+    def n_redundant(self, labels: IntArray, factor_variances: FloatArray) -> int:
+        """Entries of T and D that are not identified, for groups of the columns (G, p) and T, shape (G, q).
 
-        A column alone in its group has variance t + d: with a t and a d of its own one of them is free to choose.
+        A column alone in its group tells t + d only; in a group of two or more both are identified. So one entry is
+        free to choose in each set of entries that columns alone connect, unless other groups identify one of the set.
         """
-        if self.unit_factors or self.shared_factors or not self.free_noise:
+        if self.unit_factors:
             return 0
-        return sum(int((np.bincount(row) == 1).sum()) for row in labels)
+        G, p = labels.shape
+        component = np.arange(G)[:, None]
+        # Components number their groups in different orders; a shared t has the same rank in each.
+        ranks = factor_variances.argsort(axis=1).argsort(axis=1) + component * self.n_groups * (not self.shared_factors)
+        t = np.take_along_axis(ranks, labels, axis=1)
+        d = np.zeros((G, p), dtype=np.intp) if self.isotropic else np.tile(np.arange(p), (G, 1))
+        d = d + component * p * (not self.shared_noise) + G * self.n_groups
+        sizes = np.stack([np.bincount(row, minlength=self.n_groups) for row in labels])
+        known = np.full((G, p), G * (self.n_groups + p))
+        alone = np.take_along_axis(sizes, labels, axis=1) == 1
+        one, other = np.stack([t, d]), np.stack([np.where(alone, d, known), np.where(alone, t, known)])
+        _, places = np.unique(np.concatenate([one.ravel(), other.ravel(), known[0, :1]]), return_inverse=True)
+        links = places[: one.size], places[one.size : -1]
+        sets = connected_components(coo_array((np.ones(one.size), links), shape=2 * (places.max() + 1,)), False)[0]
+        return int(sets) - 1  # without the set that is identified
 
     def n_parameters(self, n_components: int, p: int) -> int:
         """Entries of T and D."""
@@ -125,7 +142,7 @@ class FactorParameters:
         return np.asarray(together * t[:, :, None] + np.eye(self.means.shape[1]) * self.noise[:, :, None])
 
     def canonical(self) -> FactorParameters:
-        """The same mixture with the groups of each component numbered by first appearance."""
+        """The same mixture with the groups of each component numbered as in `Partition`."""
         labels = np.stack([Partition(row).labels for row in self.labels])
         variances = np.empty_like(self.factor_variances)
         np.put_along_axis(variances, labels, np.take_along_axis(self.factor_variances, self.labels, axis=1), axis=1)

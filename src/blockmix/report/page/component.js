@@ -220,7 +220,6 @@ function moved(before, after) {
 function groupList(labels, colorOf) {
   const groups = groupsOf(labels).map((columns, label) => ({ columns, label }));
   const together = groups.filter(({ columns }) => columns.length > 1);
-  together.sort((a, b) => b.columns.length - a.columns.length);
   const alone = groups.filter(({ columns }) => columns.length === 1).map(({ columns }) => columns[0]);
   const most = labels.length > 60 ? 9 : 40;
   const line = (head, columns, color) => h("li", {}, dot(color), h("b", {}, `${head} · ${columns.length}`), " ",

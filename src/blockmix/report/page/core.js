@@ -20,13 +20,13 @@ function decoded(text) {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-/** Labels renumbered 0, 1, … by first appearance, as in Python. */
+/** Labels renumbered 0, 1, … by size of the group, largest first, ties by first column, as in Python. */
 function canonical(labels) {
-  const numbers = new Map();
-  return Array.from(labels, (label) => {
-    if (!numbers.has(label)) numbers.set(label, numbers.size);
-    return numbers.get(label);
-  });
+  const sizes = new Map(); // in order of first appearance, which the stable sort keeps
+  for (const label of labels) sizes.set(label, (sizes.get(label) ?? 0) + 1);
+  const ranked = [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a));
+  const numbers = new Map(ranked.map((label, number) => [label, number]));
+  return Array.from(labels, (label) => numbers.get(label));
 }
 
 /** Group of each column after the first p − K merges of a tree: exactly K groups, even with ties. */
@@ -82,7 +82,10 @@ function columnName(column) {
 /** A column with its group, or the range of neighbors that one pixel averages. */
 function columnsName(columns, labels) {
   const [first, last] = [columns[0], columns.at(-1)];
-  if (columns.length === 1) return `${columnName(first)} · group ${labels[first]}`;
+  if (columns.length === 1) {
+    const alone = labels.indexOf(labels[first]) === labels.lastIndexOf(labels[first]);
+    return `${columnName(first)} · ${alone ? "alone" : `group ${labels[first]}`}`;
+  }
   return `${columnName(first)} … ${columnName(last)} (mean of ${columns.length})`;
 }
 

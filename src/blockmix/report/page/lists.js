@@ -4,13 +4,17 @@ function biclusters() {
   const members = report.summaries.map(() => []);
   (report.rowLabels ?? []).forEach((g, i) => members[g].push(i));
   const found = report.labels.flatMap((labels, g) => groupsOf(labels).map((columns, k) => ({ g, k, columns })));
-  found.sort((a, b) => a.g - b.g || b.columns.length - a.columns.length);
+  // A column of a group with a common factor, by the size of its loading, and how it goes with the factor.
+  const loading = (g, column) => report.loadings?.[Math.min(g, report.loadings.length - 1)]?.[column] ?? null;
+  const named = (g, column) => columnName(column) + (loading(g, column) === null ? "" : ` ${signed(loading(g, column))}`);
   const built = ({ g, k, columns }, query) => {
     const color = groupColor(report.families[g][columns[0]], columns.length === 1);
     const strength = report.views[Math.min(g, report.views.length - 1)].strength[k];
+    const number = columns.length === 1 ? "alone" : String(k);
+    const strongest = [...columns].sort((a, b) => Math.abs(loading(g, b)) - Math.abs(loading(g, a)));
     return row([
-      h("span", {}, dot(color), report.isMixture ? `${g} · ${k}` : String(k)),
-      names(columns.map(columnName), 14, query), columns.length, report.summaries[g].rows ?? "–",
+      h("span", {}, dot(color), report.isMixture ? `${g} · ${number}` : number),
+      names(strongest.map((column) => named(g, column)), 14, query), columns.length, report.summaries[g].rows ?? "–",
       strength === null ? "–" : strength.toFixed(2),
       members[g].length ? names(members[g].map(rowName), 8, query) : "–",
     ]);
@@ -29,8 +33,10 @@ function biclusters() {
     ? ["Biclusters", "bicluster", "Component · group", "A bicluster is the rows of a component and the columns of "
       + "one of its groups. Search by column, row, or “component 1”."]
     : ["Groups", "group", "Group", "The column groups. Search by column."];
+  const signs = report.loadings?.some((own) => own.some((value) => value !== null))
+    ? " Numbers after columns are their correlations with the common factor of the group." : "";
   const heads = [head, "Columns", "Number", "Rows", "Mean |r|", "Row names"];
-  section("biclusters", heading, h("p", {}, text + listed), searchable("bicluster-table", noun, heads, make));
+  section("biclusters", heading, h("p", {}, text + signs + listed), searchable("bicluster-table", noun, heads, make));
 }
 
 function moves() {
