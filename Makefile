@@ -13,16 +13,18 @@ INSTALL := $(RUN) -m pip install -q --disable-pip-version-check -c constraints.t
 comma := ,
 READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 DEV := $(VENV)/.dev-$(subst $(comma),-,$(EXTRAS))
+DOCS := $(VENV)/.docs-$(subst $(comma),-,$(EXTRAS))
 
 # In the order of the paper; topics and the two that are not in the paper come last.
 EXPERIMENTS := recovery covariance_recovery grid n_components real_sets gene_sets gene_correlations topics auto_rule monotone
 
-.PHONY: help demo test reproduce reproduce-full dev lint clean
+.PHONY: help demo test docs reproduce reproduce-full dev lint clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   install what is needed into $(VENV) and run examples/demo.py"
 	@echo "make test   install what is needed into $(VENV) and run all tests (ARGS='-k name' picks some)"
+	@echo "make docs   build the site into docs/_build/html, without a warning, and check it"
 	@echo "make reproduce       every experiment of the paper, few runs, to experiments/results/quick/"
 	@echo "make reproduce-full  the same with the paper's numbers of runs, to experiments/results/; resumes if killed"
 	@echo "make lint   ruff check, ruff format --check, mypy src"
@@ -36,6 +38,12 @@ demo: $(READY)
 
 test: $(READY)
 	$(RUN) -m pytest -n $(WORKERS) $(ARGS)
+
+# One thread: the matrices of the gallery are small.
+docs: $(DOCS)
+	OMP_NUM_THREADS=1 $(RUN) -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(RUN) -m pytest -q tests/test_site.py
+	@echo "open docs/_build/html/index.html"
 
 reproduce: $(READY)
 	@set -e; for name in $(EXPERIMENTS); do echo "== $$name"; $(RUN) experiments/$$name.py --quick $(ARGS); done
@@ -51,7 +59,7 @@ lint: $(DEV)
 	$(RUN) -m mypy src
 
 clean:
-	rm -rf $(VENV) build dist demo-output .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo-output docs/_build docs/gallery docs/api/generated .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is the last thing that venv makes: without it the environment is missing or half made.
@@ -69,4 +77,9 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/pip
 $(DEV): $(READY)
 	@echo "Installing blockmix[dev] into $(VENV)"
 	@$(INSTALL) -e ".[$(EXTRAS),dev]"
+	@touch $@
+
+$(DOCS): $(READY)
+	@echo "Installing blockmix[docs] into $(VENV)"
+	@$(INSTALL) -e ".[$(EXTRAS),docs]"
 	@touch $@

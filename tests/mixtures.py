@@ -170,7 +170,7 @@ def literal_statistics(rows: ArrayRows, parameters: Parameters, z: Matrix | None
     weight, excess, scatter = oracles.moments(values(rows), rows.weights, share, parameters.means)
     blur = (share * rows.weights[:, None]).T @ rounding(rows)
     value = np.nan if z is not None else float(rows.weights @ density)
-    return Statistics(value, weight, excess, blur, parameters.layout.pooled(scatter))
+    return Statistics(value, weight, weight, excess, blur, parameters.layout.pooled(scatter))
 
 
 def within_blocks(scatter: Matrix, layout: Layout) -> Matrix:

@@ -7,10 +7,9 @@ covariance.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,9 +23,9 @@ from blockmix.em.block.regroup import Proposer
 from blockmix.em.block.sweep import Statistics
 from blockmix.em.starts.modes import Mode, modes
 from blockmix.estimators.base import Scorer
-from blockmix.estimators.em_mixture import EMMixture
-from blockmix.estimators.stability import Stability
-from blockmix.estimators.stability.resampling import mixture_stability
+from blockmix.estimators.em_mixture import Describer, EMMixture
+from blockmix.estimators.far_rows import FarRows, far_rows
+from blockmix.estimators.stability.methods import StableMixture
 from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
 from blockmix.grouping.registry import as_grouping, as_rule
@@ -37,7 +36,7 @@ from blockmix.structure.objective import bic_price
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 
-class GaussianBiclustering(EMMixture[Parameters, Statistics]):
+class GaussianBiclustering(StableMixture, FarRows, EMMixture[Parameters, Statistics]):
     """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
 
     Parameters
@@ -56,6 +55,10 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         groups it is full.
     shared_covariance : bool, default=False
         One covariance, and one partition of the columns, for all components.
+    tails : {"normal", "t"}, default="normal"
+        ``"t"`` makes the components multivariate t distributions, one number of degrees of freedom each, in which far
+        rows weigh little: for data with outliers or heavy tails. Their blocks are scale matrices then: the covariance
+        is ν / (ν − 2) times as large, and does not exist for ν ≤ 2.
     rounding : bool, default=True
         Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
         can sit on one value of a 0/1, count or rounded column with a variance near 0.
@@ -119,13 +122,22 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         Only after annealed starts: λ1/λ2 of the block-whitened rows. Near 1 the seed decides which clusters are found;
         a large value says that seeds will agree, not that they are right. `modes` shows the alternatives.
     n_parameters_ : int
-        G − 1 + Gp + the parameters of the distinct blocks: c(c+1)/2 of a full one, fewer in other shapes.
+        G − 1 + Gp + the parameters of the distinct blocks: c(c+1)/2 of a full one, fewer in other shapes; G more with
+        ``tails="t"``.
+    degrees_of_freedom_ : array of shape (G,)
+        How heavy the tails of each component are, from 1 to 200; infinite for normal ones.
     partition_price_ : float
         Log-likelihood that the choice of the column groups must earn; 0 if their number was given.
     block_shapes_ : tuple of G tuples of str
         Shape of the block of each column group.
     loadings_ : tuple of G tuples of arrays or None
         Loadings of the columns of each group on its factors, signs included.
+    outlier_scores_ : array of shape (N,)
+        Squared Mahalanobis distance of each row from its component, about p for a row of a normal component.
+    outliers_ : boolean array of shape (N,)
+        Rows whose score exceeds the 0.999 quantile of χ² with p degrees of freedom: far rows, not necessarily wrong.
+    outlier_groups_ : array of shape (N,)
+        Column group, of its component, in which each row is farthest. See `group_distances`.
     resolution_ : Resolution
         Which values are repeated in each column, and how finely they are known.
 
@@ -150,6 +162,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         grouping: str | Grouping = "hierarchical",
         block_model: str | int | BlockModel = "auto",
         shared_covariance: bool = False,
+        tails: str = "normal",
         rounding: bool = True,
         ridge: float = 1e-9,
         shrinkage: float | None = None,
@@ -168,6 +181,7 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         self.grouping = grouping
         self.block_model = block_model
         self.shared_covariance = shared_covariance
+        self.tails = tails
         self.rounding = rounding
         self.ridge = ridge
         self.shrinkage = shrinkage
@@ -190,38 +204,6 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
         rows = check_array(X, dtype=np.float64, ensure_min_samples=max(2, self.n_components), estimator=self)
         return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
 
-    def stability(
-        self,
-        X: Any,
-        n_resamples: int = 100,
-        n_refits: int = 25,
-        *,
-        units: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        random_state: RandomState = None,
-        callback: Callable[[int, int], object] | None = None,
-    ) -> Stability:
-        """How often the column groups and the clusters come back when the rows are weighed at random.
-
-        The columns of each component are grouped anew with the probabilities of the fit; clusters are fitted anew, from
-        the fitted parameters and from a fresh start. The model is not changed. An interrupt keeps what is done.
-
-        Parameters
-        ----------
-        X : as in `fit`
-            The rows of the fit.
-        n_resamples, n_refits : int
-            Random weighings for the columns and for the clusters; rows that are not in memory need n_refits=0.
-        units : array of shape (N,), optional
-            What rows depend on, such as patients or days: rows of one unit share a weight.
-        sample_weight : array of shape (N,), optional
-            The weights of the fit.
-        random_state : int, RandomState or None
-        callback : callable, optional
-            Gets the number of resamples and refits that are done, and that of all.
-        """
-        return mixture_stability(self, X, n_resamples, n_refits, units, sample_weight, random_state, callback)
-
     def _family(self, rows: Rows, variances: FloatArray) -> BlockFamily:
         share = rows.total_weight / self.n_components
         a = self.shrinkage or 0.0
@@ -234,11 +216,11 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
             bic_price(rows.total_weight) if priced else 0.0,
         )
-        return BlockFamily(proposer, rows.total_weight)
+        return BlockFamily(proposer, rows.total_weight, self.tails == "t")
 
     def _resumed(self, rows: Rows, family: BlockFamily) -> Parameters | None:  # type: ignore[override]
         if family.admits(self._parameters.layout):
-            return self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+            return family.with_tails(self._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale))
         return None
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
@@ -277,14 +259,23 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_number("ridge")
+        if self.tails not in ("normal", "t"):
+            raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
         if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
         return partial(log_joint, density=Density.of(self._parameters, self.means_.dtype))
 
+    def _describer(self) -> Describer:
+        return partial(far_rows, parameters=self._parameters)
+
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
-        return np.asarray(self.means_[g] + self.blocks_[g].sample(n, rng))
+        deviations = self.blocks_[g].sample(n, rng)
+        freedom = self._parameters.degrees_of_freedom
+        if freedom is not None:
+            deviations /= np.sqrt(rng.chisquare(freedom[g], n) / freedom[g])[:, None]
+        return np.asarray(self.means_[g] + deviations)
 
     @property
     def blocks_(self) -> tuple[BlockCovariance, ...]:
@@ -311,10 +302,11 @@ class GaussianBiclustering(EMMixture[Parameters, Statistics]):
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
-        """Free parameters: G − 1 weights, Gp means and the entries of the distinct blocks."""
+        """Free parameters: G − 1 weights, Gp means, the entries of the distinct blocks and G degrees of freedom."""
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
-        return G - 1 + G * p + self._parameters.layout.n_parameters
+        tails = 0 if self._parameters.degrees_of_freedom is None else G
+        return G - 1 + G * p + self._parameters.layout.n_parameters + tails
 
     @property
     def partition_price_(self) -> float:

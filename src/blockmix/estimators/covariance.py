@@ -7,7 +7,6 @@ covariance contract.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -17,8 +16,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from blockmix.estimators.stability import Stability
-from blockmix.estimators.stability.resampling import covariance_stability
+from blockmix.estimators.stability.methods import StableCovariance
 from blockmix.estimators.storable import Storable
 from blockmix.estimators.validation import counts, matrix
 from blockmix.grouping.protocols import Grouping, GroupingWarning, Rule
@@ -31,7 +29,7 @@ from blockmix.structure.moments import Moments
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 
-class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
+class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, EmpiricalCovariance):
     """Gaussian covariance Σ = Σ_k D_k S D_k with learned column groups D.
 
     Parameters
@@ -207,22 +205,6 @@ class BlockDiagonalCovariance(CovarianceFigures, Storable, EmpiricalCovariance):
         """Squared Mahalanobis distance of each row of X to the mean."""
         rows = self._rows(X)
         return self.blocks_.squared_distances(rows - self.location_)
-
-    def stability(
-        self,
-        X: ArrayLike,
-        n_resamples: int = 100,
-        *,
-        units: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        random_state: RandomState = None,
-        callback: Callable[[int, int], object] | None = None,
-    ) -> Stability:
-        """How often the column groups come back when the rows of X are weighed at random.
-
-        See `GaussianBiclustering.stability`, of which it has the part about columns.
-        """
-        return covariance_stability(self, X, n_resamples, units, sample_weight, random_state, callback)
 
     def describe(self) -> str:
         """Text that lists the groups by column name."""

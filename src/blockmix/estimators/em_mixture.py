@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 _SAMPLE_ROWS = 20_000
 _SAMPLE_NUMBERS = 2**24
 
+# More attributes of the rows of a chunk with these components, by name, each of shape (m,).
+Describer = Callable[[Chunk, IntArray], dict[str, Any]]
+
 
 class EMMixture(Mixture, Generic[P, S]):
     """A mixture fitted by EM from several starts."""
@@ -76,6 +79,10 @@ class EMMixture(Mixture, Generic[P, S]):
     @abstractmethod
     def _thin_message(self, g: int, count: float, parameters: P) -> str:
         """What is wrong with component g, which is thin and has so many rows."""
+
+    def _describer(self) -> Describer:
+        """A function that returns attributes with one entry per row; it can be sent to other processes."""
+        return _nothing
 
     def fit(
         self,
@@ -204,7 +211,10 @@ class EMMixture(Mixture, Generic[P, S]):
         self.converged_ = results[0].result.outcome is Outcome.CONVERGED
         self.starts_ = [(r.name, r.result.state.trace[-1] - shift, len(r.result.state.trace)) for r in results]
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
-        labels, sums = zip(*rows.plain().map(partial(_ending, scorer=self._scorer())), strict=True)
+        ends = rows.plain().map(partial(_ending, scorer=self._scorer(), describe=self._describer()))
+        labels, sums, others = zip(*ends, strict=True)
+        for name in others[0]:
+            setattr(self, name, np.concatenate([part[name] for part in others]))
         self.row_labels_ = np.concatenate(labels, dtype=np.intp if rows.is_array else np.int32)
         self._fit_sums = np.sum(sums, axis=0)
         self.log_likelihood_ = float(self._fit_sums[1])
@@ -285,7 +295,12 @@ def _probabilities(chunk: Chunk, scorer: Scorer) -> FloatArray:
     return probabilities(scorer(chunk))
 
 
-def _ending(chunk: Chunk, scorer: Scorer) -> tuple[IntArray, FloatArray]:
-    """Most probable components of the rows of a chunk, and its sums for the information criteria."""
+def _ending(chunk: Chunk, scorer: Scorer, describe: Describer) -> tuple[IntArray, FloatArray, dict[str, Any]]:
+    """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes."""
     joint = scorer(chunk)
-    return most_probable(joint), criterion_sums(joint, chunk.weights)
+    labels = most_probable(joint)
+    return labels, criterion_sums(joint, chunk.weights), describe(chunk, labels)
+
+
+def _nothing(chunk: Chunk, labels: IntArray) -> dict[str, Any]:
+    return {}

@@ -80,6 +80,8 @@ def _mixture_arguments(parameters: Parameters) -> dict[str, Any]:
     stored = {"weights": parameters.weights, "means": parameters.means, "covariances": distinct}
     if parameters.layout.shapes:
         stored |= {"block_models": parameters.layout.shapes, "block_states": dict(parameters.states)}
+    if parameters.degrees_of_freedom is not None:
+        stored["degrees_of_freedom"] = parameters.degrees_of_freedom
     return stored
 
 
@@ -89,9 +91,13 @@ def _mixture(
     covariances: tuple[BlockCovariance, ...],
     block_models: tuple[tuple[BlockModel, ...], ...] = (),
     block_states: dict[int, FloatArray] | None = None,
+    degrees_of_freedom: FloatArray | None = None,
 ) -> Parameters:
     """The mixture of these components; a single covariance is shared by all of them."""
     G, p = _check_components(weights, means)
+    if degrees_of_freedom is not None:
+        known = is_real(degrees_of_freedom, (G,)) and is_positive(degrees_of_freedom)
+        require(known, f"there are not {G} degrees of freedom above 0")
     require(isinstance(covariances, tuple) and len(covariances) in (1, G), f"a mixture has no {G} covariances")
     for covariance in covariances:
         require(
@@ -99,6 +105,7 @@ def _mixture(
             f"a covariance does not suit means of {p} columns",
         )
     found = assemble(weights, means, covariances * (G if len(covariances) == 1 else 1))
+    found = replace(found, degrees_of_freedom=degrees_of_freedom)
     if not block_models:
         return found
     _check_shapes(block_models, block_states or {}, covariances)

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from blockmix.estimators.topics.biclustering import TopicBiclustering
 
 # Fitted attributes that are arrays, by shape: a letter stands for the same length in all of them.
-_NUMBERS = {"weights_": "G", "means_": "Gp", "location_": "p", "scale_": "p", "shrinkage_": "K", "_group_means": "K"}
+_NUMBERS = {
+    "weights_": "G",
+    "means_": "Gp",
+    "location_": "p",
+    "scale_": "p",
+    "shrinkage_": "K",
+    "_group_means": "K",
+    "outlier_scores_": "N",
+}
 _STRINGS = {"feature_names_in_": "p", "terms_": "t"}
 # Labels: their own length, the length of what they number, and the least; a document without terms has the topic −1.
 _LABELS = {
@@ -91,9 +99,13 @@ def _check_mixture(model: Any, *needed: str) -> dict[str, int]:
 
 def check_gaussian(model: GaussianBiclustering) -> None:
     """Refuse a mixture whose attributes are not those of its parameters."""
-    _check_mixture(model)
+    lengths = _check_mixture(model)
     parameters = model._parameters
     require(isinstance(parameters, Parameters), "there is no mixture")
+    if "outlier_groups_" in vars(model):  # not in files of earlier versions
+        most = max(partition.n_groups for partition in parameters.layout.partitions)
+        known = is_label(model.outlier_groups_, (lengths["N"],), most)
+        require(known, "outlier_groups_ holds impossible labels")
     pairs = ((parameters.weights, model.weights_), (parameters.means, model.means_))
     same = all(np.array_equal(values.astype(public.dtype), public) for values, public in pairs)
     require(same, "weights_ or means_ are not those of the mixture")

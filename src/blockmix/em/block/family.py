@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from blockmix.em.block.e_step import Density, log_joint
+from blockmix.em.block.leap import leap
 from blockmix.em.block.m_step import maximize
 from blockmix.em.block.parameters import Layout, Parameters
 from blockmix.em.block.regroup import Proposer
 from blockmix.em.block.sweep import Statistics, sweep
 from blockmix.em.block.sweep_shared import applies, sweep_shared
+from blockmix.em.block.tails import FIRST
 from blockmix.em.family import Regroup
 from blockmix.rows import Chunk, Rows
 from blockmix.structure.types import FloatArray, IntArray
@@ -21,17 +23,28 @@ _LOOSE = 1e-2  # per row
 
 @dataclass(frozen=True)
 class BlockFamily:
-    """Gaussian mixtures with block-diagonal covariances, for rows of a given total weight.
+    """Gaussian or t mixtures with block-diagonal covariances, for rows of a given total weight.
 
     See `em.family.Family` for the methods.
     """
 
     proposer: Proposer
     total_weight: float
+    heavy: bool = False  # t components
 
     def first(self, rows: Rows, z: FloatArray) -> Regroup[Parameters]:
         """Parameters from responsibilities z, shape (N, G), with the first column groups."""
-        return Regroup(self.proposer.first(rows, z), changed=True)
+        found = self.with_tails(self.proposer.first(rows, z))
+        # Without this leap EM takes 15 sweeps instead of 4 on normal data.
+        leapt = leap(rows, found, 0.0) if self.heavy else None
+        return Regroup(leapt or found, changed=True)
+
+    def with_tails(self, parameters: Parameters) -> Parameters:
+        """The same parameters, with degrees of freedom if the family has heavy tails and without them if not."""
+        known = parameters.degrees_of_freedom
+        if self.heavy and known is None:
+            known = np.full(len(parameters.weights), FIRST)
+        return replace(parameters, degrees_of_freedom=known if self.heavy else None)
 
     def sweep(self, rows: Rows, parameters: Parameters) -> Statistics:
         """E-step, using the shortcut for a shared covariance when it applies."""
@@ -49,7 +62,12 @@ class BlockFamily:
     def regroup(
         self, rows: Rows, parameters: Parameters, statistics: Statistics, enough: float, memory: frozenset[str]
     ) -> Regroup[Parameters]:
-        """M-step in new column groups where they raise the objective, else in the present ones."""
+        """M-step in new column groups where they raise the objective, else in the present ones.
+
+        With heavy tails the degrees of freedom leap first, alone, if that is worth it.
+        """
+        if self.heavy and (leapt := leap(rows, parameters, enough)) is not None:
+            return Regroup(leapt, changed=True)
         found = self.proposer.regroup(rows, parameters)
         return Regroup(self.maximize(statistics, parameters) if found is None else found, found is not None)
 

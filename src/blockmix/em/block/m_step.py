@@ -9,6 +9,7 @@ import numpy as np
 
 from blockmix.em.block.parameters import SMALL, Layout, Parameters, Prior
 from blockmix.em.block.sweep import Statistics
+from blockmix.em.block.tails import new_freedom
 from blockmix.structure.blocks import cholesky
 from blockmix.structure.types import FloatArray
 
@@ -23,8 +24,8 @@ def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameter
     layout, means = old.layout, statistics.means(old.means)
     scatter = statistics.scatter.copy()
     scatter[layout.diagonal] += layout.in_order(layout.pooled(statistics.blur))
-    recenter(scatter, statistics.weight, means - old.means, layout.order, layout.blocks, layout.first)
-    return from_scatter(statistics, means, layout, scatter, prior, old.states)
+    recenter(scatter, statistics.mass, means - old.means, layout.order, layout.blocks, layout.first)
+    return from_scatter(statistics, means, layout, scatter, prior, old.states, old.degrees_of_freedom)
 
 
 def from_scatter(
@@ -34,8 +35,12 @@ def from_scatter(
     scatter: FloatArray,
     prior: Prior,
     states: Mapping[int, FloatArray],
+    freedom: FloatArray | None,
 ) -> Parameters:
-    """Covariances (scatter + (κ + ρ) I) / (n + κ), pooled over the components that share one; scatter is flat."""
+    """Covariances (scatter + (κ + ρ) I) / (n + κ), pooled over the components that share one; scatter is flat.
+
+    The degrees of freedom, if any, were `freedom` in the sweep.
+    """
     counts = layout.pooled(statistics.weight)
     # An empty component has the weight at which it became empty and the overall variances: finite without a prior, and
     # with one no narrower than just before, so that the penalty does not grow.
@@ -50,7 +55,10 @@ def from_scatter(
     if not (variances > NO_VARIANCE).all():
         raise ValueError(SINGULAR.format(int(np.argmin(variances.min(axis=1)))))
     solved = solve(layout, covariance, states)
-    return Parameters(statistics.weight / statistics.weight.sum(), means, layout, solved.factors, solved.states)
+    if freedom is not None and statistics.tail is not None:
+        freedom = new_freedom(statistics.tail, statistics.weight, freedom)
+    weights = statistics.weight / statistics.weight.sum()
+    return Parameters(weights, means, layout, solved.factors, solved.states, freedom)
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,7 +150,8 @@ class Layout:
 class Parameters:
     """Weights (G,), means (G, p) and the Cholesky factors of all blocks, flat; in double precision.
 
-    `states` holds, for each distinct block, what the next fit of its shape starts from.
+    `states` holds, for each distinct block, what the next fit of its shape starts from. With `degrees_of_freedom` (G,)
+    components are t distributions whose scale matrices take the place of the covariances; None is the normal mixture.
     """
 
     weights: FloatArray
@@ -158,6 +159,7 @@ class Parameters:
     layout: Layout
     factors: FloatArray
     states: Mapping[int, FloatArray] = field(default_factory=dict)
+    degrees_of_freedom: FloatArray | None = None
 
     @cached_property
     def whiteners(self) -> FloatArray:

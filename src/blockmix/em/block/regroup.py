@@ -117,7 +117,8 @@ class Proposer:
             b + at: state for at, groups in zip(first, chosen, strict=False) for b, state in groups.states.items()
         }
         means = statistics.means(old.means)
-        return from_scatter(statistics, means, layout, np.concatenate(flat), self.prior, states)
+        flat_scatter = np.concatenate(flat)
+        return from_scatter(statistics, means, layout, flat_scatter, self.prior, states, old.degrees_of_freedom)
 
     def _scatters(
         self, rows: Rows, old: Parameters, z: FloatArray | None
@@ -138,7 +139,7 @@ class Proposer:
         for at, scatter in enumerate(statistics.scatter):
             sharing = list(range(G)) if self.shared else [start + at]
             for g in sharing:
-                scatter -= statistics.weight[g] * np.outer(shift[g], shift[g])
+                scatter -= statistics.mass[g] * np.outer(shift[g], shift[g])
             scatter.flat[:: p + 1] += statistics.blur[sharing].sum(axis=0)
             yield scatter
 

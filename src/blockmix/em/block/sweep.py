@@ -11,8 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from blockmix.em.block.e_step import Density, posterior
+from blockmix.em.block.e_step import Density, Posterior, posterior
 from blockmix.em.block.parameters import Layout, Parameters
+from blockmix.em.block.tails import expected_logs
 from blockmix.rows import Chunk, Rows
 from blockmix.structure.types import FloatArray
 
@@ -28,20 +29,26 @@ class Statistics:
     log_likelihood : float
     weight : array of shape (G,)
         Σz.
+    mass : array of shape (G,)
+        Σzu: the weight of the rows in the moments below. Rows have u = 1 unless tails are heavy.
     excess : array of shape (G, p)
-        Σz(x − μ), about the means μ of the parameters that the sweep was made with.
+        Σzu(x − μ), about the means μ of the parameters that the sweep was made with.
     blur : array of shape (G, p)
-        ΣzΔ, the variance that rounding leaves: to be added to the diagonal of the scatter.
+        ΣzuΔ, the variance that rounding leaves: to be added to the diagonal of the scatter.
     scatter : array
-        Σz(x − μ)(x − μ)ᵀ: the blocks of the distinct covariances, flat, of which the lower triangles count; or full
+        Σzu(x − μ)(x − μ)ᵀ: the blocks of the distinct covariances, flat, of which the lower triangles count; or full
         matrices, shape (covariances, p, p).
+    tail : array of shape (G,) or None
+        Σz(E log u − u); None if the tails are normal.
     """
 
     log_likelihood: float
     weight: FloatArray
+    mass: FloatArray
     excess: FloatArray
     blur: FloatArray
     scatter: FloatArray
+    tail: FloatArray | None = None
 
     @property
     def empty(self) -> FloatArray:
@@ -55,16 +62,18 @@ class Statistics:
 
     def means(self, old: FloatArray) -> FloatArray:
         """New means, shape (G, p); the overall mean, which is zero, for an empty component."""
-        new = old + self.excess / np.where(self.empty, 1, self.weight)[:, None]
+        new = old + self.excess / np.where(self.mass > 0, self.mass, 1)[:, None]
         return np.where(self.empty[:, None], 0.0, new)
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(
             self.log_likelihood + other.log_likelihood,
             self.weight + other.weight,
+            self.mass + other.mass,
             self.excess + other.excess,
             self.blur + other.blur,
             self.scatter + other.scatter,
+            None if self.tail is None or other.tail is None else self.tail + other.tail,
         )
 
 
@@ -77,11 +86,24 @@ def sweep(rows: Rows, parameters: Parameters) -> Statistics:
 def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
     from blockmix.em.block.kernels import moments
 
-    z, log_likelihood = posterior(chunk, density)
+    found = posterior(chunk, density)
+    weight, tail = _reweighed(chunk, found, density)
     shape = density.means.shape
     sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size)
-    moments(chunk.X, chunk.weights, z, chunk.units, chunk.rounding, density, sums)
-    return Statistics(log_likelihood, *sums)
+    moments(chunk.X, chunk.weights, found.z, chunk.units, chunk.rounding, density, sums)
+    return Statistics(found.log_likelihood, sums[0] if weight is None else weight, *sums, tail)
+
+
+def _reweighed(chunk: Chunk, found: Posterior, density: Density) -> tuple[FloatArray, FloatArray] | tuple[None, None]:
+    """Weight and tail of a chunk, and z multiplied by u in place; nothing to do if the tails are normal."""
+    from blockmix.em.block.kernels import reweigh
+
+    if found.u is None:
+        return None, None
+    weight, tail, p = np.zeros(found.z.shape[1]), np.zeros(found.z.shape[1]), chunk.X.shape[1]
+    observed = np.full(len(chunk.X), p)
+    reweigh(chunk.weights, found.z, found.u, expected_logs(density.freedom, p), observed, weight, tail)
+    return weight, tail
 
 
 def full_scatter(
@@ -89,7 +111,7 @@ def full_scatter(
 ) -> Statistics:
     """Statistics with full scatter matrices, of some components or, where they share a covariance, of their sum.
 
-    Weight and excess are those of all components.
+    Weight, mass and excess are those of all components.
     Responsibilities z, shape (N, G), are those of the parameters unless they are given.
     """
     chosen = range(len(parameters.weights)) if components is None else components
@@ -104,10 +126,11 @@ def chunk_scatter(
     """Statistics of a chunk with full scatter matrices; see `full_scatter`."""
     from blockmix.em.block.kernels import center
 
-    z, log_likelihood = posterior(chunk, density) if given is None else (given[chunk.place], np.nan)
-    share = np.asarray(z * chunk.weights[:, None])
-    p = density.means.shape[1]
-    excess = chunk_sums(chunk, z).excess - share.sum(axis=0)[:, None] * density.means
+    found = posterior(chunk, density) if given is None else Posterior(given[chunk.place], np.nan, None)
+    weight, tail = _reweighed(chunk, found, density)
+    share = np.asarray(found.z * chunk.weights[:, None])
+    mass, p = share.sum(axis=0), density.means.shape[1]
+    excess = chunk_sums(chunk, found.z).excess - mass[:, None] * density.means
     scatter = np.zeros((1 if shared else len(components), p, p))
     for at, g in enumerate(components):
         own = np.ascontiguousarray(share[:, g])
@@ -115,11 +138,12 @@ def chunk_scatter(
         centered = np.empty((len(rows), p), dtype=chunk.X.dtype)
         center(chunk.X, rows, own, chunk.units, density.means[g], centered)
         scatter[0 if shared else at] += centered.T @ centered
-    return Statistics(log_likelihood, share.sum(axis=0), excess, blurred(chunk, share), scatter)
+    weight = mass if weight is None else weight
+    return Statistics(found.log_likelihood, weight, mass, excess, blurred(chunk, share), scatter, tail)
 
 
 def blurred(chunk: Chunk, share: FloatArray) -> FloatArray:
-    """ΣzΔ of a chunk with weighted responsibilities (m, G), shape (G, p)."""
+    """ΣzuΔ of a chunk with weighted responsibilities (m, G), shape (G, p)."""
     return np.asarray(share.T @ chunk.rounding_variances)
 
 
@@ -134,7 +158,7 @@ def chunk_sums(chunk: Chunk, z: FloatArray) -> Statistics:
     share = np.asarray(z * chunk.weights[:, None])
     weight = share.sum(axis=0)
     sums = share.T @ (chunk.X - chunk.location) / chunk.scale
-    return Statistics(np.nan, weight, sums, np.zeros_like(sums), np.zeros(0))
+    return Statistics(np.nan, weight, weight, sums, np.zeros_like(sums), np.zeros(0))
 
 
 def unit_parameters(means: FloatArray, layout: Layout) -> Parameters:

@@ -22,8 +22,11 @@ _totals: WeakKeyDictionary[Rows, FloatArray] = WeakKeyDictionary()
 
 
 def applies(rows: Rows, parameters: Parameters) -> bool:
-    """Whether the shortcut can be taken; with more columns than rows the total scatter costs more than it saves."""
-    return parameters.layout.shared and rows.n_rows > rows.n_columns
+    """Whether the shortcut can be taken: not with heavy tails, whose log-odds are not linear.
+
+    With more columns than rows the total scatter costs more than it saves.
+    """
+    return parameters.layout.shared and parameters.degrees_of_freedom is None and rows.n_rows > rows.n_columns
 
 
 def sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
@@ -44,7 +47,7 @@ def sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     gather(total - (found.weight * new.T) @ new, layout.order[0], layout.blocks[: layout.first[1]], scatter)
     recenter(scatter, -found.weight, new - means, layout.order, layout.blocks, layout.first)
     excess = found.excess - found.weight[:, None] * means
-    return Statistics(log_likelihood, found.weight, excess, found.blur, scatter)
+    return Statistics(log_likelihood, found.weight, found.weight, excess, found.blur, scatter)
 
 
 def _chunk_statistics(chunk: Chunk, slopes: FloatArray, level: FloatArray) -> Statistics:
@@ -56,7 +59,8 @@ def _chunk_statistics(chunk: Chunk, slopes: FloatArray, level: FloatArray) -> St
     log_likelihood = responsibilities(z, chunk.weights)
     z *= chunk.weights[:, None]
     sums = z.T @ values
-    return Statistics(log_likelihood, z.sum(axis=0), sums, np.zeros_like(sums), np.zeros(0))
+    weight = z.sum(axis=0)
+    return Statistics(log_likelihood, weight, weight, sums, np.zeros_like(sums), np.zeros(0))
 
 
 def _total_scatter(rows: Rows) -> FloatArray:

@@ -1,0 +1,47 @@
+"""Far rows: squared distances of rows from their own component, by column group.
+
+Rows and their components come in; distances go out. Σ_k δ_k = δ, because the blocks of a component are independent, so
+the group that makes a row far can be named.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blockmix.em.block.parameters import Parameters
+from blockmix.rows import Chunk
+from blockmix.structure.types import FloatArray, IntArray
+
+
+def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> FloatArray:
+    """δ_k of each column group of the component of each row, shape (m, K); NaN where that component has fewer groups.
+
+    As in the E-step a rounded value has the mean of the squared distances of the values that it stands for.
+    """
+    layout, whiteners = parameters.layout, parameters.whiteners
+    found = np.full((len(labels), max(partition.n_groups for partition in layout.partitions)), np.nan)
+    for g in np.unique(labels).tolist():
+        rows = np.flatnonzero(labels == g)
+        centered = (chunk.X[rows] - chunk.location) / chunk.scale - parameters.means[g]
+        blur = chunk.rounding_variances[rows] * parameters.precisions[g]
+        for k, (lo, hi, at) in enumerate(layout.blocks[layout.first[g] : layout.first[g + 1]].tolist()):
+            columns = layout.order[g, lo:hi]
+            W = whiteners[at : at + (hi - lo) ** 2].reshape(hi - lo, hi - lo)
+            with np.errstate(over="ignore"):
+                squares = (centered[:, columns] @ W.T) ** 2
+            found[rows, k] = squares.sum(axis=1) + blur[:, columns].sum(axis=1)
+    return np.asarray(np.minimum(found, np.finfo(chunk.X.dtype).max))
+
+
+def farthest_groups(distances: FloatArray, labels: IntArray, parameters: Parameters) -> IntArray:
+    """The column group in which each row is least likely, shape (m,), from distances (m, K).
+
+    Groups of different sizes are compared by Wilson and Hilferty's normal score of a χ² value.
+    """
+    sizes = np.ones((len(parameters.means), distances.shape[1]))
+    for g, partition in enumerate(parameters.layout.partitions):
+        sizes[g, : partition.n_groups] = partition.sizes
+    c = sizes[labels]
+    scores = (np.cbrt(distances / c) - 1 + 2 / (9 * c)) / np.sqrt(2 / (9 * c))
+    groups: IntArray = np.nanargmax(scores, axis=1).astype(np.min_scalar_type(-distances.shape[1]))
+    return groups
