@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from blockmix.em.block.e_step import Density
 from blockmix.em.block.parameters import Parameters
+from blockmix.em.block.sweep import filled
 from blockmix.rows import Chunk
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -20,9 +22,13 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     """
     layout, whiteners = parameters.layout, parameters.whiteners
     found = np.full((len(labels), max(partition.n_groups for partition in layout.partitions)), np.nan)
+    density = Density.of(parameters, chunk.X.dtype, chunk.has_gaps)
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
-        centered = (chunk.X[rows] - chunk.location) / chunk.scale - parameters.means[g]
+        if chunk.has_gaps:
+            centered, _ = filled(chunk, density, g, rows, np.ones((2, len(labels))))
+        else:
+            centered = (chunk.X[rows] - chunk.location) / chunk.scale - parameters.means[g]
         blur = chunk.rounding_variances[rows] * parameters.precisions[g]
         for k, (lo, hi, at) in enumerate(layout.blocks[layout.first[g] : layout.first[g + 1]].tolist()):
             columns = layout.order[g, lo:hi]
