@@ -63,15 +63,18 @@ def matrix(estimator: Any, X: Any, **checks: Any) -> Any:
     try:
         return validate_data(estimator, X, dtype=_TYPES, ensure_all_finite="allow-nan" if gaps else True, **checks)
     except ValueError as error:
-        _explain_frame(X, error, gaps)
+        _explain(X, error, gaps)
         raise
 
 
-def _explain_frame(X: Any, error: ValueError, gaps: bool) -> None:
-    """Raise an error that names the columns of a data frame that are not numbers, infinite or, unless taken, NaN."""
-    if not (hasattr(X, "columns") and hasattr(X, "to_numpy") and len(X)):
+def _explain(X: Any, error: ValueError, gaps: bool) -> None:
+    """Raise an error that names the columns that are not numbers, infinite or, unless taken, NaN."""
+    if hasattr(X, "columns") and hasattr(X, "to_numpy") and len(X):
+        values = {str(name): np.asarray(X[name]) for name in X.columns}
+    elif isinstance(X, np.ndarray) and X.ndim == 2:
+        values = {str(j): X[:, j] for j in range(X.shape[1])}
+    else:
         return
-    values = {str(name): np.asarray(X[name]) for name in X.columns}
     words = [name for name, column in values.items() if column.dtype.kind not in "biuf"]
     if words and "could not convert" in str(error):
         raise ValueError(
@@ -84,7 +87,7 @@ def _explain_frame(X: Any, error: ValueError, gaps: bool) -> None:
     if wrong:
         raise ValueError(
             f"X has {'infinity' if gaps else 'NaN or infinity'} in column {_listed(wrong)}: the number of such cells "
-            "is in brackets; fill or drop them"
+            f"is in brackets; fill or drop them{'' if gaps else ', or use GaussianBiclustering, which takes NaN'}"
         ) from None
 
 

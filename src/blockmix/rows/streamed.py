@@ -206,7 +206,9 @@ class Reading:
             here = slice(place.start - start, place.stop - start)
             X = contiguous(values[here])
             counted = np.ones(len(X)) if weights is None else weights[here]
-            yield Chunk(X, counting(X, counted) if self.gaps else counted, place, self.location, self.scale, self.resolution)
+            yield Chunk(
+                X, counting(X, counted) if self.gaps else counted, place, self.location, self.scale, self.resolution
+            )
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:

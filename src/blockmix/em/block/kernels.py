@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.em.block.gap_kernels import complete, explain, load_blurs, workspace
 from blockmix.em.block.gap_kernels import compiled as _compiled
+from blockmix.em.block.gap_kernels import complete, explain, load_blurs, workspace
 
 TILE = 64  # rows: a block of 10 columns then fits in the first-level cache
 NEGLIGIBLE = -46.0  # log-responsibility (1e-20) from which a row adds nothing to the moments of a component
@@ -104,50 +104,33 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
 
 
 @_compiled
-def student(joint: Any, level: Any, freedom: Any, constants: Any, observed: Any, u: Any) -> None:
-    """Turn −½δ (m, G) into level_g + c_g − ½(ν_g + p) log(1 + δ/ν_g) in place, and write u = (ν_g + p)/(ν_g + δ).
-
-    p is the number of columns that a row has, `observed` (m,); c_g are the constants (G, p + 1) for that number.
-    """
-    m, G = joint.shape
-    for r in range(m):
-        p = observed[r]
-        for g in range(G):
-            total = freedom[g] + p
-            distance = -2 * joint[r, g]
-            joint[r, g] = level[g] + constants[g, p] - 0.5 * total * np.log1p(distance / freedom[g])
-            u[r, g] = total / (freedom[g] + distance)
-
-
-@_compiled
-def reweigh(weights: Any, z: Any, u: Any, expected_logs: Any, observed: Any, weight: Any, tail: Any) -> None:
-    """Add Σz and Σz(E log u − u) to sums of shape (G,), and multiply z (m, G) by u in place.
-
-    E log u is log u + `expected_logs` (G, p + 1) for the number of columns that a row has.
-    """
-    m, G = z.shape
-    for r in range(m):
-        for g in range(G):
-            share = weights[r] * z[r, g]
-            if share > 0:
-                weight[g] += share
-                if u[r, g] > 0:  # 0 where the distance overflows
-                    tail[g] += share * (np.log(u[r, g]) + expected_logs[g, observed[r]] - u[r, g])
-                z[r, g] *= u[r, g]
-
-
-@_compiled
-def profile(weights: Any, z: Any, halves: Any, freedom: Any, constants: Any, observed: Any, sums: Any) -> None:
-    """Add Σz [c − ½(ν + p) log(1 + δ/ν)] to the sums for candidates ν, shape (G, M); `halves` (m, G) are −½δ."""
-    m, G = z.shape
-    for r in range(m):
-        p = observed[r]
-        for g in range(G):
-            share = weights[r] * z[r, g]
-            if share > 0 and halves[r, g] > -np.inf:
-                for k in range(freedom.shape[1]):
-                    nu = freedom[g, k]
-                    sums[g, k] += share * (constants[g, k, p] - 0.5 * (nu + p) * np.log1p(-2 * halves[r, g] / nu))
+def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, density: Any, found: Any) -> None:
+    """Write the squared distance of some rows from component g in each of its blocks to found (k, K)."""
+    location, inverse = units
+    _, means, order, blocks, first, whiteners, precisions, _, inverses = density
+    p = X.shape[1]
+    tile, blurs, counts = np.empty((p, TILE), X.dtype), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
+    distance, gain = np.empty(TILE), np.empty(TILE)
+    work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
+    for start in range(0, len(rows), TILE):
+        some = rows[start : start + TILE]
+        n = len(some)
+        _load(X, some, location, inverse, tile)
+        load_blurs(some, rounding, blurs)
+        for k in range(first[g + 1] - first[g]):
+            lo, hi, at = blocks[first[g] + k]
+            columns = order[g, lo:hi]
+            distance[:] = 0
+            if len(inverses):
+                P = inverses[at : at + (hi - lo) ** 2]
+                explain(tile, blurs, counts[:n], columns, means[g], P, work, (distance, gain))
+            for i in range(hi - lo):
+                for r in range(n):
+                    white = 0.0
+                    for j in range(i + 1):
+                        white += whiteners[at + i * (hi - lo) + j] * (tile[columns[j], r] - means[g, columns[j]])
+                    distance[r] += white * white + precisions[g, columns[i]] * blurs[columns[i], r]
+            found[start : start + n, k] = distance[:n]
 
 
 @_compiled
@@ -244,8 +227,8 @@ def center(X: Any, rows: Any, share: Any, units: Any, mean: Any, centered: Any) 
 def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: Any, density: Any, found: Any) -> None:
     """Write √share (x − μ_g) of some rows, standardized and with their gaps filled, to the first array found (k, p).
 
-    What `moments` adds to the scatter for the gaps is added to the second one, flat. The shares, shape (2, m), are those
-    of their conditional covariances and of the rows.
+    What `moments` adds to the scatter for the gaps is added to the second one, flat. The shares, shape (2, m), are
+    those of their conditional covariances and of the rows.
     """
     location, inverse = units
     _, means, order, blocks, first, _, _, _, inverses = density

@@ -37,7 +37,7 @@ def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None
 
 def _chunk_profile(chunk: Chunk, density: Density, candidates: FloatArray) -> FloatArray:
     """Σ z log t(x; ν) of a chunk for candidates (G, M), without what does not depend on ν; shape (G, M)."""
-    from blockmix.em.block.kernels import profile
+    from blockmix.em.block.tail_kernels import profile
 
     sums, p = np.zeros(candidates.shape), chunk.X.shape[1]
     z, halves = posterior(chunk, density).z, half_distances(chunk, density)

@@ -102,7 +102,7 @@ def _certain(chunk: Chunk, found: Posterior) -> FloatArray:
 
 def _reweighed(chunk: Chunk, found: Posterior, density: Density) -> tuple[FloatArray, FloatArray] | tuple[None, None]:
     """Weight and tail of a chunk, and z multiplied by u in place; nothing to do if the tails are normal."""
-    from blockmix.em.block.kernels import reweigh
+    from blockmix.em.block.tail_kernels import reweigh
 
     if found.u is None:
         return None, None
@@ -174,9 +174,7 @@ def _filled_scatter(
     return excess
 
 
-def filled(
-    chunk: Chunk, density: Density, g: int, rows: IntArray, shares: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def filled(chunk: Chunk, density: Density, g: int, rows: IntArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """√share (x − μ_g) of some rows with their gaps filled, shape (k, p), and what gaps add to the scatter, flat.
 
     The shares, shape (2, m), are those of the conditional covariances and of the rows.

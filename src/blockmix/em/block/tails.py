@@ -32,7 +32,7 @@ def student(
         Number of columns that each row has, at most `n_columns`; it takes the place of p.
     n_columns : int
     """
-    from blockmix.em.block.kernels import student
+    from blockmix.em.block.tail_kernels import student
 
     u = np.empty_like(joint)
     student(joint, level, freedom, constants(freedom, n_columns), observed, u)
