@@ -76,7 +76,7 @@ def differences(subject: Subject) -> dict[str, Any] | None:
 
 
 def group_scores(means: FloatArray, covariance: BlockCovariance, most: int) -> FloatArray:
-    """Mean score of components with these standardized means (G, p) in the `most` largest groups of several columns, (K, G).
+    """Mean scores of components with standardized means (G, p) in the `most` largest groups of several columns, (K, G).
 
     The score of a group is the mean of its standardized columns; those that go against the column with the strongest
     correlations are turned round.
