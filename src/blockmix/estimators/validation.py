@@ -71,7 +71,7 @@ def _explain(X: Any, error: ValueError, gaps: bool) -> None:
     """Raise an error that names the columns that are not numbers, infinite or, unless taken, NaN."""
     if hasattr(X, "columns") and hasattr(X, "to_numpy") and len(X):
         values = {str(name): np.asarray(X[name]) for name in X.columns}
-    elif isinstance(X, np.ndarray) and X.ndim == 2:
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and not gaps and "NaN" in str(error):
         values = {str(j): X[:, j] for j in range(X.shape[1])}
     else:
         return

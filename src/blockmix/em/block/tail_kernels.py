@@ -1,4 +1,4 @@
-"""Compiled loops over squared distances of t components: log-densities, weights and degrees of freedom (docs/adr/0013)."""
+"""Compiled loops over squared distances of t components: log-densities, weights, degrees of freedom (docs/adr/0013)."""
 
 from __future__ import annotations
 
