@@ -88,7 +88,7 @@ class Layout:
 
     def pooled(self, values: FloatArray) -> FloatArray:
         """Sum values (G, …) over the components that share a covariance, shape (distinct, …)."""
-        return values.reshape(-1, self.n_sharing, *values.shape[1:]).sum(axis=1)
+        return np.asarray(values.reshape(-1, self.n_sharing, *values.shape[1:]).sum(axis=1))
 
     def per_component(self, values: FloatArray) -> FloatArray:
         """Sum values of all blocks within each component, shape (G,)."""
