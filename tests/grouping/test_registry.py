@@ -80,8 +80,8 @@ def test_what_is_neither_number_nor_rule_is_refused(n_groups: object) -> None:
     with pytest.raises(ValueError) as caught:
         find_groups(np.eye(4), 10, n_groups, HierarchicalGrouping())
     assert str(caught.value) == (
-        f"n_groups={n_groups!r} must be a whole number, one of auto, optimal, chance, silhouette, bic, or a rule such as "
-        "SilhouetteRule(candidates=range(2, 5))"
+        f"n_groups={n_groups!r} must be a whole number, one of auto, optimal, chance, silhouette, bic, or a rule "
+        "such as SilhouetteRule(candidates=range(2, 5))"
     )
 
 
