@@ -1,9 +1,11 @@
-# Modules of the tables in a folder by WGCNA: signed-hybrid is not used, since modules of mixed signs are looked for.
+# Modules of the tables in a folder by WGCNA, unsigned, since modules have columns of both signs.
 #
 # Rscript wgcna.R FOLDER: each FOLDER/*.csv, a table of numbers without a header, gives FOLDER/*.labels with one line per
 # column, 0 for no module, and FOLDER/*.seconds.
 
 suppressMessages(library(WGCNA))
+# It empties the memory dozens of times for each table, which takes most of the time and changes no result.
+assignInNamespace("collectGarbage", function() invisible(NULL), "WGCNA")
 
 folder <- commandArgs(trailingOnly = TRUE)[1]
 for (path in list.files(folder, pattern = "\\.csv$", full.names = TRUE)) {
