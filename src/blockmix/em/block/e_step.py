@@ -107,7 +107,7 @@ def half_distances(chunk: Chunk, density: Density) -> FloatArray:
 
 def _log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | None]:
     """Log π_g f_g(x), shape (m, G), and the weights u if the tails are heavy."""
-    from blockmix.em.block.kernels import log_joint
+    from blockmix.em.block.kernels import beyond_reach, log_joint
 
     joint: FloatArray = np.empty((len(chunk.X), len(density.level)))
     u = None
@@ -116,7 +116,7 @@ def _log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray |
     else:
         joint = half_distances(chunk, density)
         u = student(joint, density.level, density.freedom, chunk.X.shape[1])
-    lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
+    lost = beyond_reach(joint)
     if len(lost):
         joint[lost] = _beyond(chunk.X[lost], 1 / chunk.scale, density)
     return joint, u

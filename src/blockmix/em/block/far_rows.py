@@ -18,18 +18,21 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
 
     As in the E-step a rounded value has the mean of the squared distances of the values that it stands for.
     """
+    from blockmix.em.block.kernels import block_distances
+
     layout, whiteners = parameters.layout, parameters.whiteners
+    columns, table, codes = chunk.rounding
     found = np.full((len(labels), max(partition.n_groups for partition in layout.partitions)), np.nan)
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
         centered = (chunk.X[rows] - chunk.location) / chunk.scale - parameters.means[g]
-        blur = chunk.rounding_variances[rows] * parameters.precisions[g]
-        for k, (lo, hi, at) in enumerate(layout.blocks[layout.first[g] : layout.first[g + 1]].tolist()):
-            columns = layout.order[g, lo:hi]
-            W = whiteners[at : at + (hi - lo) ** 2].reshape(hi - lo, hi - lo)
-            with np.errstate(over="ignore"):
-                squares = (centered[:, columns] @ W.T) ** 2
-            found[rows, k] = squares.sum(axis=1) + blur[:, columns].sum(axis=1)
+        blocks, groups = layout.blocks[layout.first[g] : layout.first[g + 1]], layout.partitions[g].labels[columns]
+        own = np.zeros((len(rows), len(blocks)))
+        block_distances(centered, layout.order[g], blocks, whiteners, own)
+        if len(columns):
+            blur = table[np.arange(len(columns)), codes[rows]] * parameters.precisions[g, columns]
+            own += blur @ np.eye(len(blocks))[groups]
+        found[rows, : len(blocks)] = own
     return np.asarray(np.minimum(found, np.finfo(chunk.X.dtype).max))
 
 

@@ -216,6 +216,48 @@ def center(X: Any, rows: Any, share: Any, units: Any, mean: Any, centered: Any) 
 
 
 @_compiled
+def block_distances(centered: Any, columns: Any, blocks: Any, whiteners: Any, found: Any) -> None:
+    """Write ‖L_k⁻¹ (x − μ)_k‖² of centered rows (m, p) of one component to found (m, K); its blocks are `blocks`."""
+    m = len(centered)
+    tile = np.empty((np.max(blocks[:, 1] - blocks[:, 0]), TILE), centered.dtype)
+    white, distance = np.empty(TILE, centered.dtype), np.empty(TILE)
+    for start in range(0, m, TILE):
+        n = min(TILE, m - start)
+        for k in range(len(blocks)):
+            lo, hi, at = blocks[k]
+            c = hi - lo
+            for i in range(c):
+                for r in range(n):
+                    tile[i, r] = centered[start + r, columns[lo + i]]
+            distance[:n] = 0
+            for i in range(c):
+                white[:n] = 0
+                for j in range(i + 1):
+                    w = whiteners[at + i * c + j]
+                    for r in range(n):
+                        white[r] += w * tile[j, r]
+                for r in range(n):
+                    distance[r] += np.float64(white[r]) * white[r]
+            for r in range(n):
+                found[start + r, k] = distance[r]
+
+
+@_compiled
+def beyond_reach(joint: Any) -> Any:
+    """Numbers of the rows of joint (m, G) without a component whose log-density is a number above −∞."""
+    m, G = joint.shape
+    found, count = np.empty(m, np.int64), 0
+    for r in range(m):
+        reached = False
+        for g in range(G):
+            reached |= joint[r, g] > -np.inf
+        if not reached:
+            found[count] = r
+            count += 1
+    return found[:count]
+
+
+@_compiled
 def recenter(scatter: Any, weight: Any, shift: Any, order: Any, blocks: Any, first: Any) -> None:
     """Move the flat scatter from the old means to the new: subtract n_g d dᵀ with d = shift[g]; lower triangles."""
     for g in range(len(weight)):
@@ -224,6 +266,30 @@ def recenter(scatter: Any, weight: Any, shift: Any, order: Any, blocks: Any, fir
                 d = weight[g] * shift[g, order[g, lo + i]]
                 for j in range(i + 1):
                     scatter[at + i * (hi - lo) + j] -= d * shift[g, order[g, lo + j]]
+
+
+@_compiled
+def block_places(labels: Any) -> Any:
+    """Order of the columns, blocks and first blocks of covariances whose columns have these groups (covariances, p)."""
+    n, p = labels.shape
+    order, first, at = np.empty((n, p), np.intp), np.zeros(n + 1, np.intp), 0
+    for g in range(n):
+        first[g + 1] = first[g] + labels[g].max() + 1
+    blocks = np.zeros((first[n], 3), np.intp)
+    for g in range(n):
+        own = blocks[first[g] : first[g + 1]]
+        for j in range(p):
+            own[labels[g, j], 1] += 1  # the size, until the places are known
+        lo = 0
+        for k in range(len(own)):
+            c = own[k, 1]
+            own[k, 0], own[k, 1], own[k, 2] = lo, lo, at
+            lo += c
+            at += c * c
+        for j in range(p):
+            order[g, own[labels[g, j], 1]] = j
+            own[labels[g, j], 1] += 1
+    return order, blocks, first
 
 
 @_compiled

@@ -144,7 +144,11 @@ def chunk_scatter(
 
 def blurred(chunk: Chunk, share: FloatArray) -> FloatArray:
     """ΣzuΔ of a chunk with weighted responsibilities (m, G), shape (G, p)."""
-    return np.asarray(share.T @ chunk.rounding_variances)
+    columns, table, codes = chunk.rounding
+    found = np.zeros((share.shape[1], chunk.X.shape[1]))
+    if len(columns):
+        found[:, columns] = share.T @ table[np.arange(len(columns)), codes]
+    return found
 
 
 def component_means(rows: Rows, z: FloatArray) -> FloatArray:
