@@ -45,7 +45,7 @@ def repeated_values(ordered: Any, weights: Any, most: int) -> Any:
         stop = first[j]
         for k in range(d if d > 1 else 0):
             if mass[k] >= 2:
-                # The values that hold the k-th unit of weight below and above, or the outermost ones if there are fewer.
+                # The values that hold the k-th unit of weight below and above, or the outermost ones.
                 below = np.searchsorted(upper[:d], max(upper[k] - mass[k] - mass[k], 0.0), side="right")
                 above = min(np.searchsorted(upper[:d], upper[k] + mass[k], side="left"), d - 1)
                 left = value[k] - value[below] if below < k else np.inf
@@ -58,7 +58,7 @@ def repeated_values(ordered: Any, weights: Any, most: int) -> Any:
 
 @njit(nogil=True, cache=True)
 def value_codes(X: Any, columns: Any, first: Any, values: Any, codes: Any) -> None:
-    """Write the number of each value of some columns of X among their known values, from 1 on, to codes; others as 0."""
+    """Write the number, from 1 on, of each value of some columns of X among the known ones to codes, or 0."""
     for r in range(len(X)):
         for d in range(len(columns)):
             x, lo, hi = X[r, columns[d]], first[d], first[d + 1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from blockmix.em.block.e_step import Density
 from blockmix.em.block.parameters import Parameters
 from blockmix.rows import Chunk
 from blockmix.structure.types import FloatArray, IntArray
@@ -20,19 +21,14 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     """
     from blockmix.em.block.kernels import block_distances
 
-    layout, whiteners = parameters.layout, parameters.whiteners
-    columns, table, codes = chunk.rounding
-    found = np.full((len(labels), max(partition.n_groups for partition in layout.partitions)), np.nan)
+    n_groups = [partition.n_groups for partition in parameters.layout.partitions]
+    found = np.full((len(labels), max(n_groups)), np.nan)
+    density = Density.of(parameters, chunk.X.dtype, chunk.has_gaps)
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
-        centered = (chunk.X[rows] - chunk.location) / chunk.scale - parameters.means[g]
-        blocks, groups = layout.blocks[layout.first[g] : layout.first[g + 1]], layout.partitions[g].labels[columns]
-        own = np.zeros((len(rows), len(blocks)))
-        block_distances(centered, layout.order[g], blocks, whiteners, own)
-        if len(columns):
-            blur = table[np.arange(len(columns)), codes[rows]] * parameters.precisions[g, columns]
-            own += blur @ np.eye(len(blocks))[groups]
-        found[rows, : len(blocks)] = own
+        own = np.empty((len(rows), n_groups[g]))
+        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, own)
+        found[rows, : n_groups[g]] = own
     return np.asarray(np.minimum(found, np.finfo(chunk.X.dtype).max))
 
 

@@ -68,7 +68,7 @@ class Layout:
 
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray, IntArray]:
-        from blockmix.em.block.kernels import block_places
+        from blockmix.em.block.block_kernels import block_places
 
         order, blocks, first = block_places(np.array([partition.labels for partition in self.distinct]))
         if self.n_sharing == 1:
@@ -162,7 +162,7 @@ class Parameters:
     @cached_property
     def whiteners(self) -> FloatArray:
         """Inverse factors L⁻¹, flat: they make a centered block white."""
-        from blockmix.em.block.kernels import invert
+        from blockmix.em.block.block_kernels import invert
 
         layout, whiteners = self.layout, np.zeros_like(self.factors)
         invert(layout.blocks, self.factors, whiteners, SMALL)
@@ -175,14 +175,14 @@ class Parameters:
     @cached_property
     def logdets(self) -> FloatArray:
         """log|Σ_g|, shape (G,)."""
-        from blockmix.em.block.kernels import half_logdets
+        from blockmix.em.block.block_kernels import half_logdets
 
         return self.layout.per_component(2 * half_logdets(self.layout.blocks, self.factors))
 
     @cached_property
     def precisions(self) -> FloatArray:
         """Diagonals of Σ_g⁻¹, shape (G, p)."""
-        from blockmix.em.block.kernels import squared_columns
+        from blockmix.em.block.block_kernels import squared_columns
 
         layout = self.layout
         found: FloatArray = squared_columns(self.whiteners, layout.order, layout.blocks, layout.first)
