@@ -119,8 +119,8 @@ class EMMixture(Mixture, Generic[P, S]):
         sample = rows.sample(most, rng)
         some = sample.some(most, same)
         self.resolution_ = Resolution.of(sample.X[some], sample.weights[some]) if self.rounding else EXACT
-        is_whole, rows = sample is rows, rows.resolved(self.resolution_)
-        sample = rows if is_whole else sample.resolved(self.resolution_)
+        resolved: Any = rows.resolved(self.resolution_)
+        rows, sample = resolved, resolved if sample is rows else sample.resolved(self.resolution_)
         variances = (standardized.scale / rows.scale) ** 2
         family = self._family(rows, variances)
         saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows, VALUES)

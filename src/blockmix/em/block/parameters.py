@@ -87,7 +87,7 @@ class Layout:
         """Where the diagonals lie in the flat array, distinct covariances in turn, shape (p · distinct,)."""
         lo, hi, at = self.own_blocks.T
         step, column = hi - lo + 1, np.tile(np.arange(self.order.shape[1]), len(self.distinct))
-        return np.repeat(at - lo * step, hi - lo) + column * np.repeat(step, hi - lo)
+        return np.asarray(np.repeat(at - lo * step, hi - lo) + column * np.repeat(step, hi - lo))
 
     def members(self, d: int) -> slice:
         """The components that have covariance d."""

@@ -159,7 +159,7 @@ def _add_scatters(
             if full is not None:
                 _add_blocks(full, extra, density, g)
         else:
-            centered = np.empty((len(rows), excess.shape[1]), dtype=chunk.X.dtype)
+            centered = np.empty((len(rows), chunk.X.shape[1]), dtype=chunk.X.dtype)
             center(chunk.X, rows, own, chunk.units, density.means[g], centered)
         excess[g] = np.sqrt(own[rows]) @ centered
         if full is not None:
