@@ -1,13 +1,13 @@
 """Tables with gaps: the exact fit beside imputing first, on Wine, Olive and Ecoli; and does the objective ever fall?
 
-Cells are deleted completely at random (5, 15 and 30 %), ten draws. ARI of the rows to the true classes, ARI of the column
-groups to those of the same fit to the complete table, and RMSE of the deleted cells in standard deviations. Every way
-has the same fit: defaults, four k-means starts. Not a result of the paper.
+Cells are deleted completely at random (5, 15 and 30 %), ten draws. ARI of the rows to the true classes, ARI of the
+column groups to those of the same fit to the complete table, and RMSE of the deleted cells in standard deviations.
+Every way has the same fit: defaults, four k-means starts. Not a result of the paper.
 
     python experiments/missing.py [--full] [--monotone]
 
-With --monotone instead: random fits with gaps at random and depending on observed values, 1 to 50 % missing, blank rows,
-columns with 95 % missing, p > N, float32, t components and shared covariances; and the same with the conditional
+With --monotone instead: random fits with gaps at random and depending on observed values, 1 to 50 % missing, blank
+rows, columns with 95 % missing, p > N, float32, t components and shared covariances; and the same with the conditional
 covariance left out, which must fall.
 """
 
@@ -57,7 +57,9 @@ def fitted(X: np.ndarray, n_components: int, seed: int, **settings: Any) -> Gaus
 def column_agreement(a: GaussianBiclustering, b: GaussianBiclustering) -> float:
     """Mean ARI of the column groups of the components that share most rows."""
     found = [
-        adjusted_rand_score(a.column_labels_[g], b.column_labels_[np.bincount(b.row_labels_[a.row_labels_ == g]).argmax()])
+        adjusted_rand_score(
+            a.column_labels_[g], b.column_labels_[np.bincount(b.row_labels_[a.row_labels_ == g]).argmax()]
+        )
         for g in range(len(a.weights_))
         if (a.row_labels_ == g).any()
     ]
