@@ -1,7 +1,7 @@
 """Features multiply: shapes of blocks × tails × gaps × shared covariance × precision × source, one law for all.
 
-The trace never falls, the scores of the rows sum to the log-likelihood, and rows that are read in chunks give the fit of
-the whole table. What does not go together is refused by name.
+The trace never falls, the scores of the rows sum to the log-likelihood, and rows that are read in chunks give the fit
+of the whole table. What does not go together is refused by name.
 """
 
 from __future__ import annotations
