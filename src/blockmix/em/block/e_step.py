@@ -6,7 +6,7 @@ tails each row also has a weight u in each component, which is small where the r
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,19 +17,19 @@ from blockmix.structure.types import FloatArray, IntArray
 
 
 class Density(NamedTuple):
-    """Parameters as the compiled loops take them, in the precision of the rows.
+    """Parameters as the compiled loops take them.
 
     Attributes
     ----------
     level : array of shape (G,)
-        log π_g − ½ log|2π Σ_g|, in double precision.
+        log π_g − ½ log|2π Σ_g|.
     means : array of shape (G, p)
     order, blocks, first : arrays
         See `Layout`.
     whiteners : flat array
         Inverse Cholesky factors of the blocks.
     precisions : array of shape (G, p)
-        Diagonals of the inverse covariances, in double precision.
+        Diagonals of the inverse covariances.
     freedom : array of shape (G,)
         Degrees of freedom; infinite for normal components.
     """
@@ -44,21 +44,15 @@ class Density(NamedTuple):
     freedom: FloatArray
 
     @classmethod
-    def of(cls, parameters: Parameters, dtype: np.dtype[Any]) -> Density:
-        """Round the parameters to the precision of the rows.
-
-        The log-determinants are those of the rounded whiteners, so the density is exactly that of the rounded
-        parameters, and the objective does not fall by rounding alone.
-        """
+    def of(cls, parameters: Parameters) -> Density:
+        """The arrays of some parameters."""
         layout, p = parameters.layout, parameters.means.shape[1]
-        whiteners = parameters.whiteners.astype(dtype, copy=False)
-        half_logdets = layout.per_component(np.log(whiteners[layout.diagonal].astype(float)))
         with np.errstate(divide="ignore"):
-            level = np.log(parameters.weights) + half_logdets - 0.5 * p * np.log(2 * np.pi)
-        means = parameters.means.astype(dtype, copy=False)
+            level = np.log(parameters.weights) - 0.5 * (parameters.logdets + p * np.log(2 * np.pi))
         freedom = parameters.degrees_of_freedom
         freedom = np.full(len(level), np.inf) if freedom is None else freedom
-        return cls(level, means, layout.order, layout.blocks, layout.first, whiteners, parameters.precisions, freedom)
+        whiteners, precisions = parameters.whiteners, parameters.precisions
+        return cls(level, parameters.means, layout.order, layout.blocks, layout.first, whiteners, precisions, freedom)
 
 
 class Posterior(NamedTuple):
@@ -125,7 +119,7 @@ def _beyond(X: FloatArray, inverse: FloatArray, density: Density) -> FloatArray:
     from blockmix.em.block.kernels import log_joint
 
     # Only the direction matters at such distances.
-    directions = (X / np.abs(X).max(axis=1, keepdims=True)).astype(density.means.dtype)
+    directions = X / np.abs(X).max(axis=1, keepdims=True)
     none = np.empty(0, dtype=np.intp), np.zeros((0, 1)), np.zeros((len(X), 0), dtype=np.uint16)
     level = np.where(np.isfinite(density.level), 0.0, -np.inf)
     central = density._replace(level=level, means=np.zeros_like(density.means))

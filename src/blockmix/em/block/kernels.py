@@ -1,7 +1,8 @@
 """Compiled loops of the block mixture: log-densities, responsibilities, moments, factors (paper, section 3).
 
 A chunk of rows and the flat arrays of a `Layout` come in; sums go out. Rows are worked on in tiles, transposed so that
-the innermost loops run over rows. Products are taken in the precision of the rows and accumulated in double.
+the innermost loops run over rows. Everything is computed in double precision, however the rows are stored: in single
+precision the scatter of a few far rows was indefinite, and the likelihood fell.
 
 Block b of component g holds the columns ``order[g, lo:hi]`` with ``lo, hi, at = blocks[b]``; its matrix, row by row,
 starts at ``at`` of a flat array. The blocks of component g are ``first[g]`` to ``first[g + 1]``.
@@ -55,9 +56,9 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any) -> No
     m, p = X.shape
     G = len(level)
     rows = np.arange(m)
-    tile = np.empty((p, TILE), X.dtype)
-    centered = np.empty((np.max(blocks[:, 1] - blocks[:, 0]), TILE), X.dtype)
-    white = np.empty(TILE, X.dtype)
+    tile = np.empty((p, TILE))
+    centered = np.empty((np.max(blocks[:, 1] - blocks[:, 0]), TILE))
+    white = np.empty(TILE)
     distance = np.empty(TILE)
     for start in range(0, m, TILE):
         n = min(TILE, m - start)
@@ -85,7 +86,7 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any) -> No
                         for r in range(n):
                             white[r] += w * centered[j, r]
                     for r in range(n):
-                        distance[r] += np.float64(white[r]) * white[r]
+                        distance[r] += white[r] * white[r]
             for r in range(n):
                 joint[start + r, g] = level[g] - 0.5 * distance[r]
 
@@ -169,8 +170,8 @@ def moments(X: Any, weights: Any, z: Any, units: Any, rounding: Any, density: An
     weight, excess, blur, scatter = sums
     m, p = X.shape
     near = np.empty(m, np.int64)
-    tile = np.empty((p, TILE), X.dtype)
-    root = np.empty(TILE, X.dtype)
+    tile = np.empty((p, TILE))
+    root = np.empty(TILE)
     for g in range(z.shape[1]):
         count = 0
         for r in range(m):
@@ -189,7 +190,7 @@ def moments(X: Any, weights: Any, z: Any, units: Any, rounding: Any, density: An
                 root[r] = np.sqrt(weights[rows[r]] * z[rows[r], g])
             for j in range(p):
                 mean = means[g, j]
-                total = X.dtype.type(0)
+                total = 0.0
                 for r in range(n):
                     tile[j, r] = root[r] * (tile[j, r] - mean)
                     total += root[r] * tile[j, r]
@@ -199,7 +200,7 @@ def moments(X: Any, weights: Any, z: Any, units: Any, rounding: Any, density: An
                     one = tile[order[g, lo + i]]
                     for j in range(i + 1):
                         other = tile[order[g, lo + j]]
-                        total = X.dtype.type(0)
+                        total = 0.0
                         for r in range(n):
                             total += one[r] * other[r]
                         scatter[at + i * (hi - lo) + j] += total

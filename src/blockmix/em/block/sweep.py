@@ -79,7 +79,7 @@ class Statistics:
 
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     """Read every row once."""
-    density = Density.of(parameters, rows.dtype)
+    density = Density.of(parameters)
     return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.layout.size))
 
 
@@ -115,7 +115,7 @@ def full_scatter(
     Responsibilities z, shape (N, G), are those of the parameters unless they are given.
     """
     chosen = range(len(parameters.weights)) if components is None else components
-    density = Density.of(parameters, rows.dtype)
+    density = Density.of(parameters)
     shared = parameters.layout.shared
     return rows.map_sum(partial(chunk_scatter, density=density, shared=shared, components=chosen, given=z))
 
@@ -135,7 +135,7 @@ def chunk_scatter(
     for at, g in enumerate(components):
         own = np.ascontiguousarray(share[:, g])
         rows = np.flatnonzero(own)
-        centered = np.empty((len(rows), p), dtype=chunk.X.dtype)
+        centered = np.empty((len(rows), p))
         center(chunk.X, rows, own, chunk.units, density.means[g], centered)
         scatter[0 if shared else at] += centered.T @ centered
     weight = mass if weight is None else weight
