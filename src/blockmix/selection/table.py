@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 CRITERIA = ("bic", "icl", "aic")
 
 STABILITY_NOTE = (
-    "least stable: stability of the least stable cluster. A low value shows that there is one cluster too many; nothing "
-    "here shows that there is one too few."
+    "least stable: stability of the least stable cluster. A low value shows that there is one cluster too many. "
+    "Nothing here shows that there is one too few."
 )
 _WIDTH = 60  # characters of the outcome in the printed table
 
