@@ -1,8 +1,8 @@
 """Ten thousand random fits: does the objective ever fall, and does anything fail?
 
 `GaussianBiclustering`, normal and t, float64 and float32, with own and shared covariances, on dense, block, singular,
-wide (p > N), discrete, tied, tiny-component and far-row data; `FactorBiclustering` for all 16 models and T = I, some in float32, some discrete. Not a
-result of the paper, whose EM does fall. A full run is 10 000 fits and takes half an hour on two cores.
+wide (p > N), discrete, tied, tiny-component and far-row data; `FactorBiclustering` for all 16 models and T = I, half of
+them in float32, a quarter on discrete and tied columns. Not a result of the paper, whose EM does fall.
 """
 
 from __future__ import annotations
