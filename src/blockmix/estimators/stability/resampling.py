@@ -6,7 +6,7 @@ A fitted model and its rows come in; a `Stability` goes out. The model is not ch
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral
@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from blockmix.em.block.parameters import Parameters
 from blockmix.em.block.regroup import Proposer
 from blockmix.em.block.resampling import draw, resampled_groups
 from blockmix.em.convergence import Outcome
@@ -68,9 +69,18 @@ def mixture_stability(
     sample_weight: ArrayLike | None,
     random_state: RandomState,
     callback: Progress | None,
+    names: Sequence[str] | None = None,
 ) -> Stability:
-    """Stability of the groups and clusters of a block mixture; see `GaussianBiclustering.stability`."""
+    """Stability of the groups and clusters of a block mixture; see `GaussianBiclustering.stability`.
+
+    `names` are those of the columns, if the mixture does not know them.
+    """
     check_is_fitted(model)
+    if not isinstance(model._parameters, Parameters):
+        raise ValueError(
+            f"the column groups of {type(model).__name__} follow from its factors and cannot be resampled: use "
+            "GaussianBiclustering(block_model=1), or select(..., stability=True) for the clusters alone"
+        )
     _check("n_resamples", n_resamples, 1)
     _check("n_refits", n_refits, 0)
     rows = rows_to_score(model, X, sample_weight).measured()
@@ -83,7 +93,7 @@ def mixture_stability(
     progress = _Counter(n_resamples + n_refits, callback)
     with one_blas_thread():
         resampled = _resampled(model, rows, n_resamples, codes, rng)
-        found = column_stability(model._parameters.layout.distinct, resampled, column_names(model), progress)
+        found = column_stability(model._parameters.layout.distinct, resampled, names or column_names(model), progress)
     if not n_refits or found.n_resamples < n_resamples:  # an interrupt
         return found
     refits = _refits(model, X, sample_weight, n_refits, codes, rows.n_rows, rng, progress)
