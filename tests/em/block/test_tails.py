@@ -34,7 +34,7 @@ from blockmix.em.block import leap as leap_module
 from blockmix.em.block import tails
 from blockmix.em.block.family import BlockFamily
 from blockmix.em.block.leap import leap
-from blockmix.em.block.m_step import maximize
+from blockmix.em.block.m_step import expanded, maximize
 from blockmix.em.block.parameters import Layout, Parameters, Prior
 from blockmix.em.block.sweep import full_scatter, sweep
 from blockmix.em.loop import run
@@ -150,8 +150,8 @@ def test_the_slope_of_the_likelihood_in_the_degrees_of_freedom_is_that_of_the_m_
         assert_allclose(slope[g], difference, rtol=1e-4, atol=1e-6 * (1 + rows.total_weight))
 
 
-def test_the_shift_of_the_means_takes_the_mass_and_the_divisor_the_weight() -> None:
-    # Red if the scatter moves to the new means by n dᵀd, or is divided by Σzu.
+def test_the_scatter_moves_to_the_new_means_by_the_mass_of_the_rows() -> None:
+    # Red if the scatter moves by n dᵀd. Without a prior covariances are weighted by zu alone.
     rows, z = two_clusters()
     parameters = replace(family(rows).first(rows, z).parameters, degrees_of_freedom=np.array([2.0, 5.0]))
     parameters = parameters.moved(parameters.weights, parameters.means + 0.7)  # far from the weighted means
@@ -164,7 +164,7 @@ def test_the_shift_of_the_means_takes_the_mass_and_the_divisor_the_weight() -> N
     for g in range(2):
         share = posterior[:, g] * u[:, g]
         mean = share @ X / share.sum()
-        S = (share[:, None] * (X - mean)).T @ (X - mean) / posterior[:, g].sum()
+        S = (share[:, None] * (X - mean)).T @ (X - mean) / share.sum()
         assert_allclose(found.means[g], mean, rtol=1e-10, atol=1e-12)
         labels = parameters.layout.partitions[g].labels
         assert_allclose(dense(found)[g], oracles.block_diagonal(S, labels), rtol=1e-9, atol=1e-12)
@@ -180,18 +180,19 @@ def test_new_degrees_of_freedom_solve_the_equation_or_lie_at_an_end(nu: float) -
     assert_allclose(beyond, [tails.LEAST, tails.MOST, 7.0])
 
 
-def test_one_component_with_one_block_is_textbook_ecm() -> None:
+def test_one_component_with_one_block_is_textbook_px_em() -> None:
     rng = np.random.default_rng(0)
     X = multivariate_t([1, 2, 3], np.diag([1.0, 4.0, 9.0]) + 0.5, 3).rvs(400, random_state=rng)
     rows = ArrayRows.standardized(X)
-    found = heavy_family(rows, 1)
+    found = heavy_family(rows, 1, prior=Prior())
     parameters = found.first(rows, np.ones((400, 1))).parameters
     mean, S, nu = parameters.means[0], dense(parameters)[0], float(parameters.degrees_of_freedom[0])  # type: ignore[index]
     Z = values(rows)
     for _ in range(5):
         u = (nu + 3) / (nu + np.einsum("ni,ij,nj->n", Z - mean, np.linalg.inv(S), Z - mean))
         mean = u @ Z / u.sum()
-        S = (u[:, None] * (Z - mean)).T @ (Z - mean) / 400
+        S = (u[:, None] * (Z - mean)).T @ (Z - mean) / u.sum()
+        u = u / u.mean()
         logs = np.log(u) + digamma((nu + 3) / 2) - np.log((nu + 3) / 2)
         grid = np.linspace(1, 20, 190001)
         value = np.log(grid / 2) - digamma(grid / 2) + 1 + (logs - u).mean()
@@ -200,6 +201,36 @@ def test_one_component_with_one_block_is_textbook_ecm() -> None:
     assert_allclose(parameters.means[0], mean, atol=1e-6)
     assert_allclose(dense(parameters)[0], S, atol=1e-4)
     assert_allclose(parameters.degrees_of_freedom, nu, atol=2e-3)
+
+
+@given(heavy(), st.floats(0, 30), st.floats(0, 5))
+def test_the_scale_of_the_weights_is_the_best_one_under_the_prior(
+    mixture: Mixture, shrinkage: float, ridge: float
+) -> None:
+    # −½ Σ[(νn − κp) log α + νm/α + (κ + ρ) α tr Σ⁻¹] is largest at the α by which the weights are divided.
+    rows, parameters = mixture
+    nu, found = parameters.degrees_of_freedom, sweep(rows, parameters)
+    assert nu is not None
+    divided = expanded(found, parameters, Prior(shrinkage, ridge))
+    counted = found.mass > 1e-8
+    scale = found.mass[counted] / divided.mass[counted]
+    traces = np.trace(np.linalg.inv(dense(parameters)), axis1=1, axis2=2)
+
+    def value(alpha: Matrix) -> float:
+        logs = (nu * found.weight - shrinkage * rows.n_columns)[counted] * np.log(alpha)
+        return -0.5 * float(
+            (logs + (nu * found.mass)[counted] / alpha + (shrinkage + ridge) * traces[counted] * alpha).sum()
+        )
+
+    if counted.all() or not parameters.layout.shared:
+        best = value(scale)
+        assert all(value(scale * factor) <= best + 1e-9 * abs(best) for factor in (0.9, 0.999, 1.001, 1.1))
+    z = oracles.responsibilities(literal_joint(rows, parameters))[0]
+    u = (nu + rows.n_columns) / (nu + distances(rows, parameters)) / np.where(counted, found.mass / divided.mass, 1)
+    logs = np.log(u) + digamma((nu + rows.n_columns) / 2) - np.log((nu + rows.n_columns) / 2)
+    expected = (rows.weights[:, None] * z * (logs - u)).sum(axis=0)
+    assert divided.tail is not None
+    assert_allclose(divided.tail[counted], expected[counted], rtol=1e-8, atol=1e-7)
 
 
 # Leaps

@@ -70,6 +70,12 @@ class Layout:
         return np.concatenate([[0], np.cumsum([partition.n_groups for partition in self.partitions])])
 
     @cached_property
+    def owner(self) -> IntArray:
+        """The covariance that each entry of the flat array belongs to, shape (size,)."""
+        sizes = [int((partition.sizes**2).sum()) for partition in self.distinct]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
     def size(self) -> int:
         """Length of the flat array, Σ c² over the distinct blocks."""
         return int(sum((partition.sizes**2).sum() for partition in self.distinct))
