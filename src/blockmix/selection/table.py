@@ -92,7 +92,7 @@ class SelectionTable:
         study = self._study.with_more(n_components, n_column_groups, kinds)
         rows, notes = run(study, self.rows, n_jobs, _reporter(callback, verbose, self.criterion))
         table = SelectionTable((*self.rows, *rows), self.criterion, study)
-        warn(table, notes)
+        warn(table.rows, table._best_or_none(), table.criterion, notes)
         return table
 
     def plot(self, *, criterion: str | None = None, ax: Axes | None = None) -> Axes:
@@ -154,8 +154,7 @@ class SelectionTable:
             return None
 
     def _value(self, row: SelectionRow) -> float:
-        value: float = getattr(row, self.criterion)
-        return value
+        return row.value(self.criterion)
 
 
 def select(
@@ -246,7 +245,7 @@ def select(
         raise ValueError(f"on_iteration is not called from the processes of n_jobs={n_jobs}: leave one of them out")
     rows, notes = run(study, (), n_jobs, _reporter(callback, verbose, criterion), on_iteration)
     table = SelectionTable(tuple(rows), criterion, study)
-    warn(table, notes)
+    warn(table.rows, table._best_or_none(), table.criterion, notes)
     return table
 
 

@@ -80,6 +80,11 @@ class SelectionRow:
     kind: dict[str, Any] = field(default_factory=dict)
     least_stable: float = np.nan
 
+    def value(self, criterion: str) -> float:
+        """The criterion of this name."""
+        found: float = getattr(self, criterion)
+        return found
+
     @property
     def key(self) -> Any:
         """What tells candidates apart."""
