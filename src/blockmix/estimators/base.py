@@ -202,9 +202,14 @@ def most_probable(joint: FloatArray) -> IntArray:
 
 def log_density(joint: FloatArray) -> FloatArray:
     """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,); −inf for rows whose distances overflow."""
+    top, rest = _largest_and_rest(joint)
+    return np.where(top > -np.finfo(float).max, top + rest, -np.inf)
+
+
+def _largest_and_rest(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The largest log π_g f_g (m, G) of each row and what the sum over components adds to it, shapes (m,)."""
     top = joint.max(axis=1)
-    density = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
-    return np.where(top > -np.finfo(float).max, density, -np.inf)
+    return top, np.log(np.exp(joint - top[:, None]).sum(axis=1))
 
 
 def probabilities(joint: FloatArray) -> FloatArray:
@@ -215,10 +220,10 @@ def probabilities(joint: FloatArray) -> FloatArray:
 
 def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
     """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
-    density = log_density(joint)
-    certainty = np.log(probabilities(joint).max(axis=1))
+    top, rest = _largest_and_rest(joint)
+    density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)
     counted = weights > 0  # −inf times 0 is no number
-    return np.array([weights.sum(), weights[counted] @ density[counted], weights @ certainty])
+    return np.array([weights.sum(), weights[counted] @ density[counted], -weights @ rest])
 
 
 def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:

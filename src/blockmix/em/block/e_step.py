@@ -124,6 +124,8 @@ def _distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray]:
 
 def _log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | None]:
     """Log π_g f_g(x), shape (m, G), and the weights u if the tails are heavy."""
+    from blockmix.em.block.kernels import beyond_reach
+
     u = None
     if np.isinf(density.freedom).all():
         joint, gain = _distances(chunk, density)
@@ -132,7 +134,7 @@ def _log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray |
         u = student(joint, density.level, density.freedom, chunk.observed, chunk.X.shape[1])
     if len(gain):
         joint += gain
-    lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
+    lost = beyond_reach(joint)
     if len(lost):
         joint[lost] = _beyond(chunk.take(lost), density)
     return joint, u
