@@ -83,6 +83,7 @@ def mixture_stability(
         )
     _check("n_resamples", n_resamples, 1)
     _check("n_refits", n_refits, 0)
+    n_refits = n_refits if len(model.weights_) > 1 else 0  # one cluster is all rows, always
     rows = rows_to_score(model, X, sample_weight).measured()
     if n_refits and not rows.is_array:
         raise ValueError(
