@@ -23,7 +23,7 @@ from blockmix.estimators.validation import rows_to_score
 from blockmix.persistence.atomic import write_vectors
 from blockmix.plotting.methods import MixtureFigures
 from blockmix.rows import Chunk, Resolution, one_blas_thread
-from blockmix.structure.columns import column_names, describe
+from blockmix.structure.columns import ColumnEntry, column_entries, column_names, describe, leading_loadings
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
@@ -181,6 +181,19 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
             + describe(Partition(labels), names, shapes[g])
             for g, labels in enumerate(self.column_labels_)
         )
+
+    def column_table(self) -> list[ColumnEntry]:
+        """Component, name, group, size of the group and loading of each column, and whether it is alone.
+
+        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
+        """
+        check_is_fitted(self)
+        names, loadings = column_names(self), np.full(self.column_labels_.shape, np.nan)
+        model: Any = self
+        if hasattr(model, "loadings_"):
+            loadings = np.stack([leading_loadings(*own) for own in zip(model.blocks_, model.loadings_, strict=True)])
+        parts = enumerate(zip(self.column_labels_, loadings, strict=True))
+        return [entry for g, (labels, own) in parts for entry in column_entries(g, names, Partition(labels), own)]
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         """The rows as one array, checked."""
