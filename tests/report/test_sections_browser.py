@@ -202,3 +202,24 @@ def test_hostile_names_stay_text_in_every_section(browser: Any, tmp_path: Path) 
     assert set(pd.read_csv(files[next(name for name in files if "differences" in name)])["column"]) == set(names)
     assert visit.page.locator("main img, main script, main i, main u, #tip i").count() == 0
     visit.close()
+
+
+def test_gaps_are_gray_and_listed(browser: Any, wine: Any, tmp_path: Path) -> None:
+    X = wine[2].mask(np.random.default_rng(0).random(wine[2].shape) < 0.1)
+    X["hue"] = wine[2]["hue"]
+    model = GaussianBiclustering(3, random_state=0).fit(X)
+    write_report(model, tmp_path / "a.html", X)
+    visit = Visit(browser, tmp_path / "a.html")
+    page = visit.page
+    lines = page.locator("#gap-table tbody tr")
+    assert lines.count() == 12
+    share = X.isna().mean().sort_values(ascending=False)
+    assert lines.first.locator("th").inner_text() == share.index[0]
+    assert lines.first.locator("td").first.inner_text() == f"{100 * share.iloc[0]:.1f} %"
+    page.locator("canvas.board").focus()
+    seen = set()
+    for _ in range(40):
+        page.keyboard.press("ArrowDown")
+        seen.add(page.locator("#tip div").last.inner_text().split()[-1])
+    assert seen == {"missing", "deviations"}
+    visit.close()

@@ -136,16 +136,15 @@ function gaps(found) {
     bar.style.width = `${Math.round(60 * value)}px`;
     return cell(h("span", { class: "share" }, bar, `${(100 * value).toFixed(1)} %`), value);
   };
-  const line = (name, all, each) => row([name, share(all), ...(report.isMixture ? each.map(share) : [])]);
   const order = found.columns.map((_, k) => k).sort((a, b) => found.all[b] - found.all[a]);
-  const make = (query) => [
-    ...(query ? [] : [() => line("All columns", found.share, found.components)]),
-    ...order.filter((k) => columnName(found.columns[k]).toLowerCase().includes(query)).map((k) => () =>
-      line(columnName(found.columns[k]), found.all[k], found.each.map((shares) => shares[k]))),
-  ];
+  const each = (k) => (report.isMixture ? found.each.map((shares) => share(shares[k])) : []);
+  const make = (query) => order.filter((k) => columnName(found.columns[k]).toLowerCase().includes(query))
+    .map((k) => () => row([columnName(found.columns[k]), share(found.all[k]), ...each(k)]));
   const heads = ["Column", "All rows", ...(report.isMixture ? found.each.map((_, g) => `Component ${g}`) : [])];
+  const percent = (value) => `${(100 * value).toFixed(1)} %`;
+  const clusters = report.isMixture ? ` By component: ${found.components.map(percent).join(", ")}.` : "";
   section("gaps", "Gaps",
-    h("p", {}, `${count(found.cells, "cell")} missing, ${(100 * found.share).toFixed(1)} % of all; `
-      + `${count(found.complete, "row")} without a gap. Share of missing cells by column, largest first:`),
-    searchable("gap-table", "column with gap", heads, make));
+    h("p", {}, `${count(found.cells, "cell")} missing, ${percent(found.share)} of all; `
+      + `${count(found.complete, "row")} without a gap.${clusters} Columns with gaps:`),
+    searchable("gap-table", "column", heads, make));
 }
