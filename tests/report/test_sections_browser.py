@@ -188,7 +188,7 @@ def test_hostile_names_stay_text_in_every_section(browser: Any, tmp_path: Path) 
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((90, 3)), 2, axis=1) + 0.5 * rng.standard_normal((90, 6))
     X[:45] += 5
-    names = [f"<img src=x onerror=alert({j})>" for j in range(6)]
+    names = [f"<img src=x onerror=alert({j})>" + "x" * 120 for j in range(6)]
     frame = pd.DataFrame(X, columns=names, index=[f"<i>row {i}</i>" for i in range(90)])
     model = GaussianBiclustering(2, 3, random_state=0).fit(frame)
     labels = np.repeat(["<u>a</u>", "</script>"], 45)
@@ -201,6 +201,10 @@ def test_hostile_names_stay_text_in_every_section(browser: Any, tmp_path: Path) 
     files = visit.downloads()
     assert set(pd.read_csv(files[next(name for name in files if "differences" in name)])["column"]) == set(names)
     assert visit.page.locator("main img, main script, main i, main u, #tip i").count() == 0
+    for width in (360, 1200):
+        visit.page.set_viewport_size({"width": width, "height": 800})
+        visit.page.wait_for_timeout(100)
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
     visit.close()
 
 
