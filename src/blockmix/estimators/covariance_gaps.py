@@ -64,14 +64,16 @@ class CovarianceGaps:
         """Log-density of the values of each row, shape (N,)."""
         if not np.isnan(X).any():
             return self.blocks_.log_density(X, self.location_)
-        return np.concatenate(list(ArrayRows.of(X).map(lambda chunk: log_joint(chunk, self._density(X))[:, 0])))
+        density = self._density()
+        return np.concatenate(list(ArrayRows.of(X).map(lambda chunk: log_joint(chunk, density)[:, 0])))
 
     def _squared_distances(self, X: FloatArray) -> FloatArray:
         """Squared Mahalanobis distance of the values of each row, shape (N,)."""
         if not np.isnan(X).any():
             return self.blocks_.squared_distances(X - self.location_)
-        halves = np.concatenate(list(ArrayRows.of(X).map(lambda chunk: half_distances(chunk, self._density(X))[:, 0])))
+        density = self._density()
+        halves = np.concatenate(list(ArrayRows.of(X).map(lambda chunk: half_distances(chunk, density)[:, 0])))
         return np.asarray(-2 * halves).astype(self.location_.dtype)
 
-    def _density(self, X: FloatArray) -> Density:
-        return Density.of(assemble(np.ones(1), self.location_[None], (self.blocks_,)), X.dtype)
+    def _density(self) -> Density:
+        return Density.of(assemble(np.ones(1), self.location_[None], (self.blocks_,)))

@@ -31,7 +31,7 @@ def from_coarser_blocks(rows: Rows, old: Parameters, proposer: Proposer) -> Para
     prior = Prior(_PSEUDO_ROWS, proposer.prior.ridge)
     coarser = replace(proposer, n_groups=(_Coarse(),) * len(proposer.n_groups), shape=FULL, prior=prior, price=0.0)
     coarse = coarser.proposed(rows, old, None)
-    given = Density.of(old, rows.dtype)
+    given = Density.of(old)
     for _ in range(_STEPS - 1):
         coarse = coarser.proposed(rows, coarse, given)
     return proposer.proposed(rows, coarse, given)

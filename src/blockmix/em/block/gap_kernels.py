@@ -22,13 +22,13 @@ TILE = 64  # rows: a block of 10 columns then fits in the first-level cache
 
 
 @compiled
-def workspace(X: Any, largest: Any) -> Any:
+def workspace(largest: Any) -> Any:
     """Room for blocks of at most `largest` columns: for a tile, and for one row of it.
 
     For the tile: x − μ, gaps of each row and the sum of their places. For the row: columns with gaps, C, factor and its
     inverse, x − μ, coefficients, number of gaps and log|P_mm|.
     """
-    tile = np.empty((largest, TILE), X.dtype), np.empty(TILE), np.empty(TILE)
+    tile = np.empty((largest, TILE)), np.empty(TILE), np.empty(TILE)
     square = np.empty((largest, largest))
     row = np.empty(largest, np.int64), square, np.empty_like(square), np.empty(largest), np.empty(largest), np.zeros(2)
     return tile, row
