@@ -28,7 +28,7 @@ from blockmix.structure.objective import bic_price
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
-_COPY = 1e-9  # |r| of exact copies is this near 1
+_COPY = 1e-5  # |r| of exact copies is this near 1, after the ridge of the estimator and in single precision
 
 
 class AutoRule(BaseEstimator):
