@@ -1,7 +1,7 @@
 """Exact copies of a column, and columns that are independent: is the copy in the group of its original?
 
-Ten independent columns of one distribution, and a copy of the first: `BlockDiagonalCovariance()` must put the two in one
-group. Without the copy it must find no groups. A full run makes 60 tables of each kind.
+Ten independent columns of one distribution, and a copy of the first: `BlockDiagonalCovariance()` must put the two in
+one group. Without the copy it must find no groups. A full run makes 60 tables of each kind.
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ def look(task: Task) -> dict[str, float]:
 def main() -> None:
     options = arguments(__doc__)
     runs = options.runs or (60 if options.full else 10)
-    tasks = [
-        {"columns": kind, "N": N, "seed": seed} for kind in DRAWS for N in (50, 100, 1000) for seed in range(runs)
-    ]
+    tasks = [{"columns": kind, "N": N, "seed": seed} for kind in DRAWS for N in (50, 100, 1000) for seed in range(runs)]
     found = mean_by(run("copies", look, tasks, options), ["columns", "N"], ["together", "false"])
     show(found)
     write("copies", found, options)
