@@ -29,7 +29,7 @@ from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray
 
 JOIN = 0.5  # a correlation that joins two chains must be at least this fraction of those within the weaker one
-_COPY = 1e-5  # |r| of exact copies is this near 1, after the ridge of the estimator and in single precision
+_COPY = 1e-9  # |r| of exact copies is this near 1
 
 
 class AutoRule(BaseEstimator):
