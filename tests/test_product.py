@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "assumed center": (lambda path: BlockDiagonalCovariance(assume_centered=True).fit(GAPS), "assume_centered=True"),
     "ranks": (lambda path: BlockDiagonalCovariance(correlation="spearman").fit(GAPS), "correlation='spearman'"),
     "automatic shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage="auto").fit(GAPS), "shrinkage='auto'"),
-    "total shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage=1).fit(GAPS), "give less than 1"),
+    "total shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage=1).fit(GAPS), "shrinkage=1 needs complete rows"),
 }
 
 

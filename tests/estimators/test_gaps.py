@@ -210,3 +210,15 @@ def test_outlier_scores_of_rows_with_gaps_count_their_values_only() -> None:
     d = X[i, o] - model.means_[g, o]
     expected = d @ np.linalg.solve(model.covariances_[g][np.ix_(o, o)], d)
     assert model.outlier_scores_[i] == pytest.approx(expected, rel=1e-9)
+    assert model.n_values_.tolist() == (~np.isnan(X)).sum(axis=1).tolist()
+    assert model.outliers_.mean() < 0.05
+
+
+def test_the_farthest_group_of_a_row_is_one_that_it_has_values_in() -> None:
+    X = with_gaps(table(300), 0.3, np.random.default_rng(0))
+    X[4] = np.nan
+    model = GaussianBiclustering(2, random_state=0).fit(X)
+    for i in np.flatnonzero(model.n_values_ > 0):
+        group = model.column_labels_[model.row_labels_[i]] == model.outlier_groups_[i]
+        assert (~np.isnan(X[i]))[group].any()
+    assert not model.outliers_[4]

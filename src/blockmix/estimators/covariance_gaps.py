@@ -30,17 +30,22 @@ class CovarianceGaps:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = self._complete_only() is None
         return tags
+
+    def _complete_only(self) -> str | None:
+        """The setting that needs complete rows, if there is one."""
+        for name, values in (("assume_centered", (True,)), ("shrinkage", ("auto", 1)), ("correlation", ("spearman",))):
+            if getattr(self, name) in values:
+                return f"{name}={getattr(self, name)!r}"
+        return None
 
     def _fit_gaps(self, X: FloatArray, weights: FloatArray | None) -> None:
         """Take over groups, blocks and mean of one component that is fitted to rows with gaps, shape (N, p)."""
         settings: Any = self
-        for name, value in (("assume_centered", True), ("shrinkage", "auto"), ("correlation", "spearman")):
-            if getattr(self, name) == value:
-                raise ValueError(f"{name}={value!r} needs complete rows, and X has missing values: leave it out")
-        if settings.shrinkage == 1:
-            raise ValueError("shrinkage=1 needs complete rows, and X has missing values: give less than 1")
+        refused = self._complete_only()
+        if refused is not None:
+            raise ValueError(f"{refused} needs complete rows, and X has missing values (NaN): leave it out")
         rule = settings._rule()
         model = GaussianBiclustering(
             1,

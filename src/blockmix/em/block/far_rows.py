@@ -32,15 +32,18 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     return np.asarray(np.minimum(found, np.finfo(chunk.X.dtype).max))
 
 
-def farthest_groups(distances: FloatArray, labels: IntArray, parameters: Parameters) -> IntArray:
+def farthest_groups(chunk: Chunk, distances: FloatArray, labels: IntArray, parameters: Parameters) -> IntArray:
     """The column group in which each row is least likely, shape (m,), from distances (m, K).
 
-    Groups of different sizes are compared by Wilson and Hilferty's normal score of a χ² value.
+    Groups of different sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    sizes = np.ones((len(parameters.means), distances.shape[1]))
+    c = np.ones_like(distances)
     for g, partition in enumerate(parameters.layout.partitions):
-        sizes[g, : partition.n_groups] = partition.sizes
-    c = sizes[labels]
-    scores = (np.cbrt(distances / c) - 1 + 2 / (9 * c)) / np.sqrt(2 / (9 * c))
+        rows, K = np.flatnonzero(labels == g), partition.n_groups
+        c[rows, :K] = partition.sizes
+        if chunk.has_gaps:
+            c[rows, :K] = ~np.isnan(chunk.X[rows]) @ (partition.labels[:, None] == np.arange(K)).astype(float)
+    n = np.maximum(c, 1)
+    scores = np.where(c > 0, (np.cbrt(distances / n) - 1 + 2 / (9 * n)) / np.sqrt(2 / (9 * n)), -np.inf)
     groups: IntArray = np.nanargmax(scores, axis=1).astype(np.min_scalar_type(-distances.shape[1]))
     return groups
