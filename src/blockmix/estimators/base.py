@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from blockmix.estimators.storable import Storable
-from blockmix.estimators.validation import rows_to_score
+from blockmix.estimators.validation import matrix, rows_to_score
 from blockmix.persistence.atomic import write_vectors
 from blockmix.plotting.methods import MixtureFigures
 from blockmix.rows import Chunk, Resolution, one_blas_thread
-from blockmix.structure.columns import column_names, describe
+from blockmix.structure.columns import ColumnEntry, column_entries, column_names, describe, leading_loadings
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
@@ -182,10 +182,23 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
             for g, labels in enumerate(self.column_labels_)
         )
 
+    def column_table(self) -> list[ColumnEntry]:
+        """Component, name, group, size of the group and loading of each column, and whether it is alone.
+
+        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
+        """
+        check_is_fitted(self)
+        names, loadings = column_names(self), np.full(self.column_labels_.shape, np.nan)
+        model: Any = self
+        if hasattr(model, "loadings_"):
+            loadings = np.stack([leading_loadings(*own) for own in zip(model.blocks_, model.loadings_, strict=True)])
+        parts = enumerate(zip(self.column_labels_, loadings, strict=True))
+        return [entry for g, (labels, own) in parts for entry in column_entries(g, names, Partition(labels), own)]
+
     def _rows(self, X: ArrayLike) -> FloatArray:
         """The rows as one array, checked."""
         check_is_fitted(self)
-        rows: FloatArray = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        rows: FloatArray = matrix(self, X, reset=False)
         return rows.astype(self.means_.dtype, copy=False)
 
 

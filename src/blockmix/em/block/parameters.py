@@ -67,6 +67,12 @@ class Layout:
         return self._places[2]
 
     @cached_property
+    def owner(self) -> IntArray:
+        """The covariance that each entry of the flat array belongs to, shape (size,)."""
+        sizes = [int((partition.sizes**2).sum()) for partition in self.distinct]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
     def _places(self) -> tuple[IntArray, IntArray, IntArray]:
         from blockmix.em.block.block_kernels import block_places
 
@@ -129,7 +135,7 @@ class Layout:
     def partition_price(self) -> float:
         """Price of choosing these groups, and structures within them; see `structure.objective.partition_price`."""
         p, sizes = self.partitions[0].n_columns, self.blocks[:, 1] - self.blocks[:, 0]
-        structures = sum(model.choice_price(int(sizes[b])) for b, model in self.shaped)
+        structures = sum(model.choice_price(int(sizes[b]), p) for b, model in self.shaped)
         # One group of a few factors is a choice; one full group is not.
         structures += float(partition_prices(p)[p]) * sum(sizes[b] == p for b, _ in self.shaped)
         return float(structures + sum(partition_price(partition) for partition in self.distinct))
