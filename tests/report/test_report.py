@@ -23,6 +23,7 @@ from blockmix import (
     load,
     select,
 )
+from blockmix.estimators.stability import Stability
 from blockmix.grouping.hierarchical import cut
 from blockmix.grouping.protocols import Proposal
 from blockmix.metrics import adjusted_rand
@@ -69,7 +70,7 @@ def test_the_page_of_wine(wine: Any, tmp_path: Path) -> None:
     model, X, classes = wine
     write_report(model, tmp_path / "a.html", X, labels=classes, title="Wine", command="blockmix fit wine.csv")
     page, data = read(tmp_path / "a.html")
-    assert len(page.encode()) < 300_000
+    assert len(page.encode()) < 150_000
     assert data["columns"] == list(X.columns)
     assert data["rowLabels"] == model.row_labels_.tolist()
     assert np.array_equal(data["labels"], model.column_labels_)
@@ -118,7 +119,7 @@ def test_the_trees_and_pixels_of_the_page_are_the_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reduced: bool
 ) -> None:
     if reduced:
-        monkeypatch.setattr("blockmix.report.contents._MOST_SIDE", 7)
+        monkeypatch.setattr("blockmix.report.components.MOST_SIDE", 7)
     X, _ = groups_of_three(300, 12)
     model = GaussianBiclustering(2, random_state=0).fit(X)
     write_report(model, tmp_path / "a.html", X)
@@ -151,6 +152,32 @@ def test_the_checkerboard_has_every_row_once_and_no_pixel_of_two_components(wine
     shown = np.frombuffer(base64.b64decode(board["pixels"]), np.uint8).reshape(178, 13)
     Z = ((X - X.mean()) / X.std(ddof=0)).to_numpy()[board["rows"]] / board["limit"]
     assert np.abs((shown - 127.0) / 127 - np.clip(Z, -1, 1)).max() < 0.01
+
+
+def test_gaps_are_counted_by_column_and_component_and_stay_gaps(wine: Any, tmp_path: Path) -> None:
+    _, X, _ = wine
+    gappy = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
+    gappy["hue"] = X["hue"]
+    model = GaussianBiclustering(3, random_state=0).fit(gappy)
+    write_report(model, tmp_path / "a.html", gappy)
+    _, data = read(tmp_path / "a.html")
+    missing, found = gappy.isna().to_numpy(), data["gaps"]
+    assert found["cells"] == missing.sum() and found["complete"] == (~missing.any(axis=1)).sum()
+    assert [X.columns[j] for j in found["columns"]] == [name for name in X.columns if name != "hue"]
+    for g in range(3):
+        own = missing[model.row_labels_ == g]
+        assert found["each"][g] == pytest.approx(own.mean(axis=0)[found["columns"]], abs=1e-4)
+        assert found["components"][g] == pytest.approx(own.mean(), abs=1e-4)
+    board = data["checkerboard"]
+    shown = np.frombuffer(base64.b64decode(board["pixels"]), np.uint8).reshape(178, 13)
+    assert np.array_equal(shown == 255, missing[board["rows"]])
+    assert data["map"] is not None and len(data["rows"]["certainty"]["compared"]) == 178
+
+
+def test_a_table_without_gaps_has_no_such_section(wine: Any, tmp_path: Path) -> None:
+    model, X, _ = wine
+    write_report(model, tmp_path / "a.html", X)
+    assert read(tmp_path / "a.html")[1]["gaps"] is None
 
 
 def test_without_rows_the_page_says_what_is_missing(wine: Any, tmp_path: Path) -> None:
@@ -237,6 +264,21 @@ def test_a_wide_table_stays_small(tmp_path: Path) -> None:
     assert len(data["rowNames"]) == 10_000
 
 
+def test_two_thousand_columns_with_stability_stay_below_four_megabytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    z = np.repeat([0, 1, 2], 30)
+    X = np.repeat(rng.standard_normal((90, 80)), 25, axis=1) + rng.standard_normal((90, 2000))
+    X += 2 * rng.standard_normal((3, 2000))[z]
+    model = GaussianBiclustering(3, 80, init=z, shrinkage=0.1, max_iter=3, tol=1e9).fit(X)
+    partitions = tuple(Partition(labels) for labels in model.column_labels_)
+    pairs = rng.random((3, 2000, 2000))
+    found = Stability(
+        (), pairs, np.ones((3, 2000)), np.full((3, 9), 80), None, partitions, tuple(map(str, range(2000)))
+    )
+    write_report(model, tmp_path / "a.html", X, stability=found)
+    assert (tmp_path / "a.html").stat().st_size < 4_000_000
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -293,6 +335,7 @@ def test_models_without_a_report_are_refused(tmp_path: Path) -> None:
 
 
 def test_pixels() -> None:
+    assert base64.b64decode(encoded(np.array([np.nan, 0.0]))) == bytes([255, 127])
     assert base64.b64decode(encoded(np.array([-9.0, -1.0, 0.0, 1.0, 2.0]), 2.0)) == bytes([0, 63, 127, 191, 254])
     both = two_triangles(np.array([[1, 2], [2, 3]]), np.array([[5, 6], [6, 7]]))
     assert both.tolist() == [[5, 1, 2], [6, 7, 3]]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from browsing import chromium, needs_browser
+from browsing import Visit, needs_browser
 from sklearn.datasets import load_wine
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
@@ -19,53 +19,6 @@ from blockmix.plotting.views import observed_correlation
 from blockmix.report import write_report
 
 pytestmark = needs_browser
-
-
-class Visit:
-    """A page that was opened, and everything it did that a quiet page does not."""
-
-    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
-        self.context = browser.new_context(viewport={"width": 1200, "height": 900}, **context)
-        self.page = self.context.new_page()
-        self.messages: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.messages.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.messages.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: (self.messages.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-        self.path = path
-
-    def close(self) -> None:
-        """Red if the page complained, or asked for anything but itself."""
-        self.page.wait_for_timeout(50)
-        messages, requests = self.messages, self.requests
-        self.context.close()
-        assert messages == []
-        assert [url for url in requests if not url.startswith("data:")] == [self.path.as_uri()]
-
-    def groups(self, component: int) -> list[set[str]]:
-        """The groups that the page lists, those of one column as well."""
-        found: list[set[str]] = []
-        for button in self.page.locator(f"#component-{component} .groups > button").all():
-            button.click()
-        for line in self.page.locator(f"#component-{component} .groups li").all():
-            for button in line.locator("button.more").all():
-                button.click()
-            names = line.locator(".name").all_text_contents()
-            found += [{name} for name in names] if line.inner_text().startswith("Alone") else [set(names)]
-        return found
-
-    def choose(self, component: int, K: int) -> None:
-        self.page.locator(f"#component-{component}-slider").evaluate(
-            "(slider, K) => { slider.value = K; slider.dispatchEvent(new Event('input')); }", K
-        )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as launched:
-        yield launched
 
 
 @pytest.fixture(scope="module")
@@ -183,12 +136,15 @@ def test_zoom_by_wheel_keys_and_buttons(visit: Visit) -> None:
 def test_search_finds_columns_and_rows(visit: Visit, wine: Any) -> None:
     model, page = wine[1], visit.page
     rows = page.locator("#bicluster-table tbody tr")
-    assert rows.count() == model.n_column_groups_.sum()
+    # One line for each group of several columns, and one for all columns alone of a component.
+    sizes = [np.bincount(labels) for labels in model.column_labels_]
+    lines = [int((own > 1).sum() + (own == 1).any()) for own in sizes]
+    assert rows.count() == sum(lines)
     field = page.locator("#bicluster-table-search")
     field.fill("Alcohol")
     assert rows.count() == 3 and page.locator("#bicluster-table mark").all_text_contents() == ["alcohol"] * 3
     field.fill("bottle 177")
-    assert rows.count() == model.n_column_groups_[model.row_labels_[177]]
+    assert rows.count() == lines[model.row_labels_[177]]
     assert set(page.locator("#bicluster-table mark").all_text_contents()) == {"bottle 177"}
     field.fill("nothing of the kind")
     assert rows.count() == 0
@@ -361,7 +317,8 @@ def test_a_wide_table_opens_and_its_slider_works(browser: Any, tmp_path: Path) -
 def test_reduced_maps_say_which_columns_a_pixel_is(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blockmix.report.contents._MOST_SIDE", 40)
+    monkeypatch.setattr("blockmix.report.components.MOST_SIDE", 40)
+    monkeypatch.setattr("blockmix.report.board.MOST_SIDE", 40)
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((300, 10)), 10, axis=1) + rng.standard_normal((300, 100))
     model = BlockDiagonalCovariance(10, grouping=PenalizedGrouping()).fit(X)

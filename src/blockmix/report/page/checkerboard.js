@@ -104,27 +104,27 @@ class Checkerboard {
     const averaged = count(board.rowStarts[i + 1] - board.rowStarts[i], "row");
     const source = board.rows ? `row ${rowName(board.rows[i])}` : `mean of ${averaged}`;
     const value = ((this.byte(i, j) - 127) / 127) * board.limit;
-    const deviations = `${signed(value)} standard deviations`;
+    const deviations = this.byte(i, j) === 255 ? "missing" : `${signed(value)} standard deviations`;
     return [columnsName(members, report.labels[g]), `${source} · component ${g}`, deviations];
   }
 }
 
 function checkerboard(board) {
   const made = new Checkerboard(board);
-  const choose = (event) => made.orderBy(Number(event.target.value));
-  const choices = report.labels.map((_, g) => h("option", { value: g }, `component ${g}`));
-  const select = h("select", { id: "board-order", onchange: choose }, choices);
+  const choices = report.labels.map((_, g) => `component ${g}`);
   const choosable = report.labels.length > 1 && !made.reduced;
   const line = count(Math.round(board.rowStarts.at(-1) / made.rows), "row");
   const texts = [
     "The standardized data, rows sorted by component and columns by group. The strip above each component shows "
       + "the colors of its own groups.",
     board.rows ? "" : `Each line of pixels is the mean of about ${line}.`,
+    report.gaps ? "Missing cells are gray." : "",
     board.sampled < board.total ? `Drawn from ${thousands(board.sampled)} of ${count(board.total, "row")}.` : "",
   ];
   section("checkerboard", "Checkerboard", h("p", {}, texts.filter(Boolean).join(" ")),
-    choosable ? h("label", { class: "choose" }, "Columns in the order of ", select) : null,
+    choosable ? choice("board-order", "Columns in the order of", choices, (g) => made.orderBy(g)) : null,
     h("figure", {}, made.raster.canvas),
     h("div", { class: "under" }, scale(board.limit.toFixed(1), "standard deviations"),
-      zoomButtons(made.viewport, "the checkerboard")));
+      zoomButtons(made.viewport, "the checkerboard"),
+      pngButton("checkerboard", made.raster.canvas, () => made.raster.draw())));
 }
