@@ -73,7 +73,7 @@ class GaussianBiclustering(StableMixture, FarRows, EMMixture[Parameters, Statist
         Most EM iterations of one start.
     n_init : int, default=1
         Number of starts, with different seeds; the best is kept.
-    init : str or array, default="kmeans"
+    init : str or array, default="auto"
         ``"kmeans"``, ``"kmeans++"``, ``"random"``, ``"whitened"``, ``"hierarchical"``, ``"annealed"``;
         ``"portfolio"`` runs all kinds for a few iterations and goes on with the best; an array holds labels (N,) or
         responsibilities (N, G).
@@ -169,7 +169,7 @@ class GaussianBiclustering(StableMixture, FarRows, EMMixture[Parameters, Statist
         tol: float = 1e-4,
         max_iter: int = 200,
         n_init: int = 1,
-        init: str | ArrayLike = "kmeans",
+        init: str | ArrayLike = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: RandomState = None,
