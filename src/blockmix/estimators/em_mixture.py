@@ -118,11 +118,13 @@ class EMMixture(Mixture, Generic[P, S]):
         rows = self._in_units(standardized)
         rng = check_random_state(self.random_state)
         most = max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
-        same = deepcopy(rng)  # an array is sampled for its resolution as a file is, and not for its start
+        # An array is sampled for its resolution as a file is, and not for its start.
+        same = deepcopy(rng) if rows.n_rows > most else rng
         sample = rows.sample(most, rng)
         some = sample.some(most, same)
         self.resolution_ = Resolution.of(sample.X[some], sample.weights[some]) if self.rounding else EXACT
-        rows, sample = rows.resolved(self.resolution_), sample.resolved(self.resolution_)
+        resolved: Any = rows.resolved(self.resolution_)
+        rows, sample = resolved, resolved if sample is rows else sample.resolved(self.resolution_)
         variances = (standardized.scale / rows.scale) ** 2
         family = self._family(rows, variances)
         saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows, VALUES)
@@ -187,7 +189,7 @@ class EMMixture(Mixture, Generic[P, S]):
             return self._compared(rows, sample, variances, rng)
         kinds = (portfolio_of(rows.n_rows, rows.n_columns) if self._is_portfolio else [self.init]) * self.n_init
         kinds = kinds if self.n_components > 1 else ["kmeans"]  # one component has one start, whatever it is called
-        standard = (sample.X - sample.location) / sample.scale
+        standard = np.nan_to_num((sample.X - sample.location) / sample.scale)  # in a gap the mean of the column
         self._forecast(standard, sample.weights, kinds)
         different, weights, place = distinct(standard, sample.weights, self.n_components)
         return [
@@ -304,6 +306,8 @@ class EMMixture(Mixture, Generic[P, S]):
 
 def _shift(rows: Rows) -> float:
     """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
+    if rows.observed is not None and rows.has_gaps:
+        return float(rows.observed.columns @ np.log(rows.scale))
     return rows.total_weight * float(np.log(rows.scale).sum())
 
 

@@ -22,16 +22,17 @@ _totals: WeakKeyDictionary[Rows, FloatArray] = WeakKeyDictionary()
 
 
 def applies(rows: Rows, parameters: Parameters) -> bool:
-    """Whether the shortcut can be taken: not with heavy tails, whose log-odds are not linear.
+    """Whether the shortcut can be taken: not with heavy tails, whose log-odds are not linear, and not with gaps.
 
     With more columns than rows the total scatter costs more than it saves.
     """
-    return parameters.layout.shared and parameters.degrees_of_freedom is None and rows.n_rows > rows.n_columns
+    linear = parameters.degrees_of_freedom is None and not rows.has_gaps
+    return parameters.layout.shared and linear and rows.n_rows > rows.n_columns
 
 
 def sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     """Statistics as from `sweep.sweep`."""
-    from blockmix.em.block.kernels import gather, recenter
+    from blockmix.em.block.block_kernels import gather, recenter
 
     layout, means = parameters.layout, parameters.means
     precision = parameters.covariances[0].precision()
@@ -44,7 +45,7 @@ def sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     log_likelihood = found.log_likelihood - 0.5 * (rows.total_weight * constant + float((precision * total).sum()))
     new = found.means(np.zeros_like(means))
     scatter = np.zeros(layout.size)
-    gather(total - (found.weight * new.T) @ new, layout.order[0], layout.blocks[: layout.first[1]], scatter)
+    gather(np.tril(total - (found.weight * new.T) @ new), layout.order[0], layout.own_blocks, scatter)
     recenter(scatter, -found.weight, new - means, layout.order, layout.blocks, layout.first)
     excess = found.excess - found.weight[:, None] * means
     return Statistics(log_likelihood, found.weight, found.weight, excess, found.blur, scatter)

@@ -34,7 +34,7 @@ def auto(
     EM in one group, or in columns alone, converges before it looks for other groups. As these are kept only if the
     objective rises, the fit ends no lower than the mixture with full, or diagonal, covariances from the same start.
     """
-    standard = (rows.X - rows.location) / rows.scale
+    standard = np.nan_to_num((rows.X - rows.location) / rows.scale)  # in a gap the mean of the column
     plain, best = compared(standard, rows.weights, n_components, rng)
     starts: list[Start[P]] = []
     for groups, held in family.layouts(rows.n_columns, judged=bool(best)).items():
