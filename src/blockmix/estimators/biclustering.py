@@ -75,9 +75,9 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
     n_init : int, default=1
         Number of starts, with different seeds; the best is kept.
     init : str or array, default="auto"
-        ``"kmeans"``, ``"kmeans++"``, ``"random"``, ``"whitened"``, ``"hierarchical"``, ``"annealed"``;
-        ``"portfolio"`` runs all kinds for a few iterations and goes on with the best; an array holds labels (N,) or
-        responsibilities (N, G).
+        ``"auto"`` compares clusterings and first column groups; one kind is ``"kmeans"`` (a single start),
+        ``"kmeans++"``, ``"random"``, ``"whitened"``, ``"hierarchical"`` or ``"annealed"``; ``"portfolio"`` runs all of
+        them for a few iterations and goes on with the best; an array holds labels (N,) or responsibilities (N, G).
     warm_start : bool, default=False
         Start the next fit from the parameters of the last one.
     n_jobs : int or None

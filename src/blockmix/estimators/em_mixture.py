@@ -31,6 +31,7 @@ from blockmix.em.starts.auto import auto
 from blockmix.em.starts.starts import STARTS, distinct, given, start
 from blockmix.em.starts.starts import portfolio as portfolio_of
 from blockmix.estimators.base import Mixture, Scorer, criterion_sums, most_probable, probabilities
+from blockmix.estimators.cautions import CautionWarning, cautions
 from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.validation import rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
@@ -253,7 +254,11 @@ class EMMixture(Mixture, Generic[P, S]):
         degenerate = self._degenerate(best.state.parameters, rows, family)
         ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
         self.outcome_ = ended.value
-        return [ConvergenceWarning(message) for message in messages + degenerate]
+        others = cautions(best.state.parameters, rows, self.log_likelihood_ + _shift(rows))
+        return [
+            *(ConvergenceWarning(message) for message in messages + degenerate),
+            *(CautionWarning(message) for message in others),
+        ]
 
     def _degenerate(self, parameters: P, rows: Rows, family: Family[P, S]) -> list[str]:
         """Messages about components that have no rows, and about the first that has too few."""
