@@ -174,6 +174,13 @@ class Proposer:
                 return False
         return True
 
+    @property
+    def admits_any(self) -> bool:
+        """Whether a rule chooses freely among all partitions into full blocks, one group and columns alone included."""
+        shapes = [block_models(rule.block_model) for rule in self.n_groups if hasattr(rule, "block_model")]
+        full = [allowed for allowed in shapes if FULL.name in [model.name for model in allowed]]
+        return len(full) == len(self.n_groups)
+
     def _better(self, S: FloatArray, n: float, new: Groups, old: Groups) -> Groups:
         """The new groups if they raise the objective, else the old ones themselves."""
         if new.is_same(old):
