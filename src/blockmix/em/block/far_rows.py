@@ -37,13 +37,22 @@ def farthest_groups(chunk: Chunk, distances: FloatArray, labels: IntArray, param
 
     Groups of different sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    c = np.ones_like(distances)
+    sizes = np.ones((len(parameters.means), distances.shape[1]))
+    for g, partition in enumerate(parameters.layout.partitions):
+        sizes[g, : partition.n_groups] = partition.sizes
+    if chunk.has_gaps:
+        sizes, labels = _n_values(chunk, labels, parameters, sizes[labels]), np.arange(len(labels))
+    spread = 2 / (9 * np.maximum(sizes, 1))
+    slopes, levels = 1 / np.cbrt(np.maximum(sizes, 1)) / np.sqrt(spread), (1 - spread) / np.sqrt(spread)
+    scores = np.fmax(np.cbrt(distances) * slopes[labels] - levels[labels], -np.inf)  # NaN is no group
+    scores = np.where(sizes[labels] > 0, scores, -np.inf)
+    groups: IntArray = scores.argmax(axis=1).astype(np.min_scalar_type(-distances.shape[1]))
+    return groups
+
+
+def _n_values(chunk: Chunk, labels: IntArray, parameters: Parameters, sizes: FloatArray) -> FloatArray:
+    """Number of values that each row has in the column groups of its component, in place of their sizes (m, K)."""
     for g, partition in enumerate(parameters.layout.partitions):
         rows, K = np.flatnonzero(labels == g), partition.n_groups
-        c[rows, :K] = partition.sizes
-        if chunk.has_gaps:
-            c[rows, :K] = ~np.isnan(chunk.X[rows]) @ (partition.labels[:, None] == np.arange(K)).astype(float)
-    n = np.maximum(c, 1)
-    scores = np.where(c > 0, (np.cbrt(distances / n) - 1 + 2 / (9 * n)) / np.sqrt(2 / (9 * n)), -np.inf)
-    groups: IntArray = np.nanargmax(scores, axis=1).astype(np.min_scalar_type(-distances.shape[1]))
-    return groups
+        sizes[rows, :K] = ~np.isnan(chunk.X[rows]) @ (partition.labels[:, None] == np.arange(K)).astype(float)
+    return sizes

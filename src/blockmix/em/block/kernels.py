@@ -109,7 +109,7 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
     _, means, order, blocks, first, whiteners, precisions, _, inverses = density
     p = X.shape[1]
     tile, blurs, singles = np.empty((p, TILE)), np.zeros((p, TILE)), np.zeros(p)
-    distance, gain = np.empty(TILE), np.empty(TILE)
+    distance, gain, white = np.empty(TILE), np.empty(TILE), np.empty(TILE)
     work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
     centered = work[0][0]
     for start in range(0, len(rows), TILE):
@@ -123,11 +123,14 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
             distance[:] = 0
             explain(tile, n, blurs, columns, means[g], P, singles, work, (distance, gain))
             for i in range(hi - lo):
+                white[:] = 0
+                for j in range(i + 1):
+                    w = whiteners[at + i * (hi - lo) + j]
+                    for r in range(n):
+                        white[r] += w * centered[j, r]
+                precision = precisions[g, columns[i]]
                 for r in range(n):
-                    white = 0.0
-                    for j in range(i + 1):
-                        white += whiteners[at + i * (hi - lo) + j] * centered[j, r]
-                    distance[r] += white * white + precisions[g, columns[i]] * blurs[columns[i], r]
+                    distance[r] += white[r] * white[r] + precision * blurs[columns[i], r]
             found[start : start + n, k] = distance[:n]
 
 
