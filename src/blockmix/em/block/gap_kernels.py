@@ -18,6 +18,7 @@ from numba import njit
 compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 LOG_2PI = np.log(2 * np.pi)
+_PIVOT = 1e-14  # least pivot of P_mm over its diagonal
 TILE = 64  # rows: a block of 10 columns then fits in the first-level cache
 
 
@@ -133,7 +134,8 @@ def _invert(P: Any, c: Any, k: Any, work: Any) -> Any:
             value = P[missing[i] * c + missing[j]]
             for e in range(j):
                 value -= L[i, e] * L[j, e]
-            L[i, j] = value * C[j, j] if j < i else np.sqrt(value)
+            # Rounding may leave nothing of the pivot of a nearly singular block.
+            L[i, j] = value * C[j, j] if j < i else np.sqrt(max(value, _PIVOT * P[missing[i] * c + missing[i]]))
         C[i, i] = 1 / L[i, i]
         determinant *= L[i, i] * L[i, i]
         if not 1e-100 < determinant < 1e100:
