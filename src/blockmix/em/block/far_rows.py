@@ -37,7 +37,7 @@ def farthest_groups(chunk: Chunk, distances: FloatArray, labels: IntArray, param
 
     Groups of different sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    sizes = np.ones((len(parameters.means), distances.shape[1]))
+    sizes: FloatArray = np.ones((len(parameters.means), distances.shape[1]))
     for g, partition in enumerate(parameters.layout.partitions):
         sizes[g, : partition.n_groups] = partition.sizes
     if chunk.has_gaps:
