@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator
 
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, spans, tree_of
@@ -149,11 +147,11 @@ def _tree_cut(
 
 def _best_of_both(one: Cut, other: Cut) -> Cut:
     """The more valuable of two cuts in each of the smallest sets of columns that are unions of groups of both."""
-    a, b = one.labels, other.labels
+    from blockmix.grouping.kernels import common_unions  # loads Numba
+
     n = len(one.groups)
-    joined = coo_array((np.ones(len(a)), (a, n + b)), shape=(n + len(other.groups),) * 2)
-    part = connected_components(joined, directed=False)[1]
-    values = np.bincount(part[:n], one.worth), np.bincount(part[n:], other.worth)
+    part = common_unions(one.labels, other.labels, n, len(other.groups))
+    values = np.bincount(part[:n], one.worth, len(part)), np.bincount(part[n:], other.worth, len(part))
     second = values[1] > values[0]
     taken = [(one, k) for k in range(n) if not second[part[k]]]
     taken += [(other, k) for k in range(len(other.groups)) if second[part[n + k]]]
