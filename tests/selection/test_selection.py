@@ -622,6 +622,8 @@ def test_kinds_of_models_are_candidates() -> None:
     assert table.best_ is min(table.rows, key=lambda row: row.bic)
     assert table.to_frame()["tails"].tolist() == [row.kind["tails"] for row in table.rows]
     assert "shared_covariance   tails" in str(table).splitlines()[0]
+    assert table.rows[-1].asked == "auto, shared_covariance=True, tails=t"
+    assert len(table.plot().lines) == 5  # one for each kind, and the mark of the best
 
 
 @no_caveats

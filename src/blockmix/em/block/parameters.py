@@ -230,6 +230,15 @@ class Parameters:
         factors = self.factors * np.concatenate(flat)
         return replace(self, means=self.means * scale + location, factors=factors, states=states)
 
+    def scaled_states(self, factors: FloatArray) -> dict[int, FloatArray]:
+        """States of the blocks of covariances whose columns are multiplied by these factors, shape (distinct,)."""
+        lo, hi, at = self.layout.blocks.T
+        return {
+            b: model.scaled(self.states[b], np.full(hi[b] - lo[b], factors[self.layout.owner[at[b]]]))
+            for b, model in self.layout.shaped
+            if b in self.states
+        }
+
     def _columns(self, b: int) -> IntArray:
         """Columns of a distinct block."""
         g = int(np.searchsorted(self.layout.first, b, side="right")) - 1
