@@ -98,7 +98,7 @@ class BlockFamily:
 
         None if they share a covariance or the prior brings pseudo-rows.
         """
-        if self.proposer.shared or self.proposer.prior.shrinkage:
+        if parameters.layout.n_sharing > 1 or self.proposer.prior.shrinkage:
             return np.empty(0, dtype=np.intp)
         needed = np.array([parameters.layout.rows_needed(g) for g in range(len(parameters.weights))])
         return np.flatnonzero(parameters.weights * self.total_weight <= needed + spare)
