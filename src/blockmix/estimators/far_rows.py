@@ -30,6 +30,7 @@ class FarRows:
     n_features_in_: int
     outlier_scores_: FloatArray
     outlier_groups_: IntArray
+    n_values_: IntArray
 
     @property
     def degrees_of_freedom_(self) -> FloatArray:
@@ -42,7 +43,9 @@ class FarRows:
     def outliers_(self) -> BoolArray:
         """Rows that one normal row in a thousand exceeds in `outlier_scores_`, a boolean array of shape (N,)."""
         check_is_fitted(self)
-        return np.asarray(self.outlier_scores_ > chi2.ppf(_CLEAN, self.n_features_in_))
+        # NaN for a row without values, which is not far.
+        limits = np.asarray(chi2.ppf(_CLEAN, np.arange(self.n_features_in_ + 1)))
+        return np.asarray(self.outlier_scores_ > limits[getattr(self, "n_values_", self.n_features_in_)])
 
     def group_distances(self, X: Any) -> FloatArray:
         """Squared distance of each row from its most probable component in each of its column groups, shape (N, K).
@@ -60,11 +63,12 @@ class FarRows:
 
 
 def far_rows(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:
-    """Outlier scores and groups of the rows of a chunk with these components."""
+    """Outlier scores and groups of the rows of a chunk with these components, and how many values they have."""
     distances = group_distances(chunk, labels, parameters)
     return {
         "outlier_scores_": np.nansum(distances, axis=1).astype(chunk.X.dtype),
-        "outlier_groups_": farthest_groups(distances, labels, parameters),
+        "outlier_groups_": farthest_groups(chunk, distances, labels, parameters),
+        "n_values_": chunk.observed.astype(np.min_scalar_type(chunk.X.shape[1])),
     }
 
 

@@ -140,6 +140,11 @@ class Layout:
         structures += float(partition_prices(p)[p]) * sum(sizes[b] == p for b, _ in self.shaped)
         return float(structures + sum(partition_price(partition) for partition in self.distinct))
 
+    def is_same(self, other: Layout) -> bool:
+        """Whether groups and shapes are equal."""
+        shapes = [[model.name for g in range(len(one.distinct)) for model in one.models(g)] for one in (self, other)]
+        return self.distinct == other.distinct and shapes[0] == shapes[1]
+
     def rows_needed(self, g: int) -> int:
         """Rows from which no block of component g is singular."""
         sizes = self.partitions[g].sizes.tolist()

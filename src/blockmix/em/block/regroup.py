@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from blockmix.em.block.e_step import Density
 from blockmix.em.block.m_step import NO_VARIANCE, SINGULAR, expanded, from_scatter, solve
 from blockmix.em.block.parameters import Layout, Parameters, Prior
 from blockmix.em.block.sweep import Statistics, component_means, full_scatter, unit_parameters
@@ -76,8 +77,11 @@ class Proposer:
     def first(self, rows: Rows, z: FloatArray) -> Parameters:
         """Parameters from responsibilities z, shape (N, G), in the groups proposed for them."""
         single = Layout((Partition.separate(rows.n_columns),) * z.shape[1], self.shared)
-        unit = unit_parameters(component_means(rows, z), single)
-        found = self._regrouped(rows, unit, z, judge=False)
+        return self.proposed(rows, unit_parameters(component_means(rows, z), single), z)
+
+    def proposed(self, rows: Rows, parameters: Parameters, given: FloatArray | Density | None) -> Parameters:
+        """Parameters in the groups that are proposed, whether they are better or not; `given` as for `full_scatter`."""
+        found = self._regrouped(rows, parameters, given, judge=False)
         assert found is not None
         return found
 
@@ -96,7 +100,7 @@ class Proposer:
         layout = parameters.layout
         return [self._proposed(g, *self._covariance(g, scatter, statistics, layout)).partition for g, scatter in found]
 
-    def _regrouped(self, rows: Rows, old: Parameters, z: FloatArray | None, judge: bool) -> Parameters | None:
+    def _regrouped(self, rows: Rows, old: Parameters, z: FloatArray | Density | None, judge: bool) -> Parameters | None:
         before = _groups_of(old) if judge else [None] * len(old.layout.distinct)
         chosen: list[Groups] = []
         flat: list[FloatArray] = []
@@ -123,7 +127,7 @@ class Proposer:
         return from_scatter(statistics, means, layout, flat_scatter, self.prior, states, old.degrees_of_freedom)
 
     def _scatters(
-        self, rows: Rows, old: Parameters, z: FloatArray | None
+        self, rows: Rows, old: Parameters, z: FloatArray | Density | None
     ) -> Iterator[tuple[int, Statistics, FloatArray]]:
         """Number, statistics and full scatter (p, p), about the new means, of each distinct covariance."""
         G, p = old.means.shape
