@@ -119,11 +119,12 @@ def _compare(
     n_pairs = len(options.components) * len(options.groups)
     text = f"comparing {n_pairs} models"
     with progress_bar(text, n_pairs) as bar:
-        done = 0
+        done, total = 0.0, n_pairs
 
         def fitted(event: Any) -> None:
-            nonlocal done
-            done = event.done
+            # With more columns than rows each pair is fitted twice, with own and with a shared covariance.
+            nonlocal done, total
+            done, total = event.done * n_pairs / event.total, event.total
             bar.update(done)
 
         def iterated(progress: Any) -> None:
@@ -141,7 +142,7 @@ def _compare(
             callback=fitted,
             on_iteration=iterated if jobs is None else None,
         )
-    if len(table.rows) < n_pairs:
+    if len(table.rows) < total:
         raise KeyboardInterrupt
     return table
 
