@@ -2,9 +2,9 @@
 Outliers and heavy tails
 ========================
 
-Three clusters of 100 rows with four groups of five columns; six rows of the table are replaced by values from a wide box.
-Normal components follow the far rows, which cost a cluster or the column groups. With ``tails="t"`` a far row weighs
-little, and ``outliers_`` names it.
+Three clusters of 100 rows with four groups of five columns; six rows are replaced by values from a wide box. Normal
+components follow the far rows, which cost a cluster or the column groups. With ``tails="t"`` a far row weighs little,
+and ``outliers_`` names it.
 """
 
 import warnings
@@ -31,7 +31,7 @@ for ax, tails in zip(axes, ("normal", "t"), strict=True):
     far, ari = model.outliers_, adjusted_rand(clusters, model.row_labels_)
     print(f"{tails}: rows {np.flatnonzero(far)} are far; column groups of each cluster: {model.n_column_groups_}")
     print(*(warning.message for warning in raised), sep="\n")
-    ax.scatter(X[~far, 0], X[~far, 5], c=model.row_labels_[~far], cmap="coolwarm", s=10)
+    ax.scatter(X[~far, 0], X[~far, 5], c=model.row_labels_[~far], cmap="viridis", s=10)
     ax.scatter(X[far, 0], X[far, 5], color="black", marker="x")
     ax.set(title=f'tails="{tails}": ARI {ari:.2f}', xlabel="a column of the first group")
 axes[0].set_ylabel("a column of the second group")
