@@ -17,6 +17,7 @@ from blockmix.cli.messages import errors_reported
 from blockmix.cli.options import (
     CRITERIA,
     RULES,
+    CheckpointOption,
     LabelOption,
     MixtureOptions,
     ReadingOptions,
@@ -51,7 +52,7 @@ FileArgument = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="csv, tsv (also .gz), parquet, feather, xlsx, npy or h5ad; - is standard input.",
+        help="csv, tsv (also .gz), parquet, arrow, feather, xlsx, npy or h5ad; - is standard input.",
         show_default=False,
     ),
 ]
@@ -92,6 +93,7 @@ def fit(
     file: FileArgument,
     label: LabelOption = None,
     top_variance: TopVarianceOption = None,
+    checkpoint: CheckpointOption = None,
     *,
     mixture: MixtureOptions,
     reading: ReadingOptions,
@@ -103,7 +105,9 @@ def fit(
     row and its probability), columns.csv (group of each column in each cluster), summary.json and report.html into a
     folder named after FILE.
     """
-    _mixture(ctx, file, label, top_variance, mixture, reading, writing)
+    if checkpoint is not None and len(mixture.components) * len(mixture.groups) > 1:
+        raise typer.BadParameter("it belongs to one fit: give one number with --components", param_hint="--checkpoint")
+    _mixture(ctx, file, label, top_variance, (mixture, "bic", None, checkpoint), reading, writing)
 
 
 @app.command(
@@ -134,7 +138,7 @@ def select(
     Like fit, with any list of candidates, other criteria and parallel fits. The comparison is printed and written to
     selection.csv; the other files describe the best model.
     """
-    _mixture(ctx, file, label, top_variance, mixture, reading, writing, criterion, jobs)
+    _mixture(ctx, file, label, top_variance, (mixture, criterion, jobs), reading, writing)
 
 
 @app.command(
@@ -169,7 +173,8 @@ def covariance(
         raise typer.BadParameter("one number or one rule is needed here", param_hint="--groups")
     with errors_reported():
         from blockmix.cli.data import read_data
-        from blockmix.cli.fitting import fit_covariance, run
+        from blockmix.cli.fitting import fit_covariance
+        from blockmix.cli.running import run
 
         run(
             "covariance",
@@ -293,7 +298,8 @@ def demo(ctx: typer.Context, *, writing: WritingOptions) -> None:
     """
     with errors_reported():
         from blockmix.cli.data import demo_data
-        from blockmix.cli.fitting import fit_mixture, run
+        from blockmix.cli.fitting import fit_mixture
+        from blockmix.cli.running import run
 
         mixture = MixtureOptions(components=(1, 2, 3, 4, 5), groups=("auto",), scale=True)
         out = writing.out or Path("blockmix-demo")
@@ -311,21 +317,20 @@ def _mixture(
     file: str,
     label: str | None,
     top_variance: int | None,
-    mixture: MixtureOptions,
+    settings: tuple[Any, ...],
     reading: ReadingOptions,
     writing: WritingOptions,
-    criterion: str = "bic",
-    jobs: int | None = None,
 ) -> None:
     with errors_reported():
         from blockmix.cli.data import read_data
-        from blockmix.cli.fitting import fit_mixture, run
+        from blockmix.cli.fitting import fit_mixture
+        from blockmix.cli.running import run
 
         run(
             "mixture",
             _folder(writing, file),
             lambda: read_data(file, reading, label, top_variance=top_variance),
-            lambda data: fit_mixture(data, mixture, criterion, jobs),
+            lambda data: fit_mixture(data, *settings),
             ctx.obj,
             writing,
             file,

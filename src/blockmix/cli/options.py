@@ -18,6 +18,7 @@ import typer
 RULES = ("auto", "optimal", "silhouette", "bic")
 STARTS = ("kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
 CRITERIA = ("bic", "icl", "aic")
+TAILS = ("normal", "t")
 _LONGEST = 1_000_000  # numbers in a range
 
 
@@ -96,6 +97,14 @@ def path(text: str) -> Path:
 class ReadingOptions:
     """How the file is read."""
 
+    columns: Annotated[
+        list[str] | None,
+        option("Use only columns whose names match, such as 'x*'. Can be repeated.", metavar="PATTERN"),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        option("Leave out columns whose names match, such as '*_id'. Can be repeated.", metavar="PATTERN"),
+    ] = None
     drop: Annotated[list[str] | None, option("Leave this column out. Can be repeated.", metavar="COL")] = None
     drop_missing: Annotated[bool, option("Leave out rows with missing or infinite values.", "--drop-missing")] = False
     missing: Annotated[
@@ -141,6 +150,14 @@ class MixtureOptions:
     shared: Annotated[
         bool, option("One partition of the columns, and one covariance, for all clusters.", "--shared")
     ] = False
+    tails: Annotated[
+        Any,
+        option(
+            f"Tails of the clusters: {', '.join(TAILS)}; t holds up against outliers.",
+            parser=choice(*TAILS),
+            metavar="KIND",
+        ),
+    ] = "normal"
     scale: Annotated[
         bool,
         option("Standardize the columns. The clusters do not depend on it; means and BIC do.", "--scale"),
@@ -165,6 +182,14 @@ TopVarianceOption = Annotated[
         "Keep only the N columns of largest variance, as measured in the file: for very wide tables in one unit.",
         min=1,
         metavar="N",
+    ),
+]
+CheckpointOption = Annotated[
+    Any,
+    option(
+        "Keep the state of the fit in this file; the same command resumes it if it was killed.",
+        parser=path,
+        metavar="FILE",
     ),
 ]
 LabelOption = Annotated[

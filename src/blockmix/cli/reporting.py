@@ -15,10 +15,11 @@ import numpy as np
 
 from blockmix.cli import results
 from blockmix.cli.data import Data
-from blockmix.cli.fitting import Fitted, report
+from blockmix.cli.fitting import Fitted
 from blockmix.cli.messages import note, warnings_collected
 from blockmix.cli.options import ReadingOptions
 from blockmix.cli.predicting import read_for_model
+from blockmix.cli.running import report
 from blockmix.estimators.loading import load
 from blockmix.estimators.topics.biclustering import TopicBiclustering
 from blockmix.selection.table import CRITERIA, SelectionTable

@@ -8,12 +8,12 @@ from typing import Any
 import blockmix
 from blockmix.cli import results
 from blockmix.cli.data import as_numbers, read_file, without_gaps
-from blockmix.cli.fitting import cluster_lines
 from blockmix.cli.messages import warnings_collected
 from blockmix.cli.options import ReadingOptions, WritingOptions
 from blockmix.cli.progress import progress_bar
 from blockmix.cli.reading import InputTable
 from blockmix.cli.streams import check_output
+from blockmix.cli.tables import row_head, row_lines
 from blockmix.estimators.topics.biclustering import TopicBiclustering
 
 
@@ -58,8 +58,8 @@ def _write(folder: Path, model: TopicBiclustering, table: InputTable, text: str,
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     model.save(folder / results.MODEL)
-    lines: Any = cluster_lines(model, table.texts[text], table.row_names)
-    results.write_csv(folder / results.ROWS, ["row", "topic", "probability"], lines, raw)
+    lines: Any = row_lines(model, table.texts[text], table.row_names)
+    results.write_csv(folder / results.ROWS, row_head(model, "topic"), lines, raw)
     lines = [(k, term, f"{weight:.4g}") for k, terms in enumerate(model.term_groups_) for term, weight in terms]
     results.write_csv(folder / results.COLUMNS, ["group", "term", "weight"], lines, raw)
     importances = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_)]

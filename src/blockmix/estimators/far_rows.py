@@ -20,7 +20,7 @@ from blockmix.estimators.validation import rows_to_score
 from blockmix.rows import Chunk, one_blas_thread
 from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
-_CLEAN = 0.999  # share of the rows of a normal component that are not far
+CLEAN = 0.999  # share of the rows of a normal component that are not far
 
 
 class FarRows:
@@ -42,7 +42,7 @@ class FarRows:
     def outliers_(self) -> BoolArray:
         """Rows that one normal row in a thousand exceeds in `outlier_scores_`, a boolean array of shape (N,)."""
         check_is_fitted(self)
-        return np.asarray(self.outlier_scores_ > chi2.ppf(_CLEAN, self.n_features_in_))
+        return np.asarray(self.outlier_scores_ > chi2.ppf(CLEAN, self.n_features_in_))
 
     def group_distances(self, X: Any) -> FloatArray:
         """Squared distance of each row from its most probable component in each of its column groups, shape (N, K).

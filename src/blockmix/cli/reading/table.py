@@ -10,10 +10,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
-from blockmix.structure.types import FloatArray
+from blockmix.structure.extras import needed
+from blockmix.structure.types import FloatArray, IntArray
 
 _SHOWN = 5  # names in a message
 
@@ -28,7 +30,7 @@ class InputTable:
         The file, for messages.
     names : tuple of p str
     values : array of shape (N, p)
-        Missing values are NaN.
+        Missing values are NaN. A large table has `FileRows` instead.
     row_names : sequence of N str or int
         The numbers 1, 2, … if the file has no row names.
     texts : dict of N texts by column
@@ -45,13 +47,54 @@ class InputTable:
 
     source: str
     names: tuple[str, ...]
-    values: FloatArray
+    values: Any
     row_names: Sequence[object]
     texts: dict[str, list[str | None]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     named: bool = True
     named_by: str | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and p."""
+        return len(self.row_names), len(self.names)
+
+    def matrix(self) -> Any:
+        """The numbers for an estimator; a data frame if columns have names or are left out, which a model remembers."""
+        if not self._has_names():
+            return self.values
+        return needed("pandas", "app").DataFrame(self.values, columns=list(self.names), copy=False)
+
+    def _has_names(self) -> bool:
+        return self.named or self.names != tuple(f"x{j}" for j in range(len(self.names)))
+
+    def scaling(self) -> dict[str, FloatArray]:
+        """Mean and deviation of each column."""
+        largest = np.maximum(self.values.max(axis=0), -self.values.min(axis=0))
+        unit = self.values / largest  # so that squares do not overflow
+        return {"location": unit.mean(axis=0) * largest, "scale": unit.std(axis=0) * largest}
+
+    def scaled(self, location: FloatArray, scale: FloatArray) -> InputTable:
+        """The table with values (x − location) / scale, in place to save memory."""
+        values = self.values
+        values -= location
+        values /= scale
+        return self
+
+    def sample(self, most: int) -> InputTable:
+        """At most `most` of the rows of a large table; all rows of one in memory."""
+        return self
+
+    def worst(self, counts: IntArray) -> str:
+        """The columns with the most of something, such as missing cells."""
+        order = sorted(np.flatnonzero(counts), key=lambda j: -counts[j])
+        return shortened([f"{self.names[j]} ({counts[j]})" for j in order])
+
+    def _check_columns(self) -> None:
+        if not self.names:
+            reasons = [f"{name} ({why})" for name, why in self.left_out.items()]
+            raise ValueError(f"{self.source} has no numeric column" + (f": {shortened(reasons)}" if reasons else ""))
 
     def varying(self) -> InputTable:
         """The table without constant columns.
@@ -61,9 +104,7 @@ class InputTable:
         ValueError
             There is nothing left to fit.
         """
-        if not self.names:
-            reasons = [f"{name} ({why})" for name, why in self.left_out.items()]
-            raise ValueError(f"{self.source} has no numeric column" + (f": {shortened(reasons)}" if reasons else ""))
+        self._check_columns()
         if len(self.values) == 1:
             raise ValueError(f"{self.source} has only one row: at least two are needed")
         varies = (self.values != self.values[0]).any(axis=0)
@@ -94,8 +135,7 @@ class InputTable:
         if whole.all():
             return self
         counts = len(finite) - np.count_nonzero(finite, axis=0)
-        worst = sorted(np.flatnonzero(counts), key=lambda j: -counts[j])
-        columns = shortened([f"{self.names[j]} ({counts[j]})" for j in worst])
+        columns = self.worst(counts)
         lost = int(len(whole) - whole.sum())
         kind = "infinite" if np.isinf(self.values).any() else "missing"
         if not drop:
