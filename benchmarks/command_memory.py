@@ -2,8 +2,8 @@
 
     python benchmarks/command_memory.py [--rows 5000000] [--columns 30] [--kind parquet] [--folder DIR]
 
-The file (float32, three row clusters, five column groups) is made first and removed at the end. The fit then runs in full, is
-killed by SIGKILL in its middle and resumed from its checkpoint, and is interrupted by SIGINT.
+The file (float32, three row clusters, five column groups) is made first and removed at the end. The fit runs in full, is
+killed by SIGKILL midway and resumed from its checkpoint, and is interrupted by SIGINT.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHUNK = 100_000
 def batches(n_rows: int, n_columns: int) -> pa.RecordBatch:
     rng = np.random.default_rng(0)
     names = [f"c{j}" for j in range(n_columns)]
-    centers = 1.2 * rng.standard_normal((3, n_columns))
+    centers = 0.9 * rng.standard_normal((3, n_columns))
     for first in range(0, n_rows, CHUNK):
         n = min(CHUNK, n_rows - first)
         labels = rng.integers(3, size=n)
