@@ -118,7 +118,7 @@ def test_the_trees_and_pixels_of_the_page_are_the_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reduced: bool
 ) -> None:
     if reduced:
-        monkeypatch.setattr("blockmix.report.contents._MOST_SIDE", 7)
+        monkeypatch.setattr("blockmix.report.components.MOST_SIDE", 7)
     X, _ = groups_of_three(300, 12)
     model = GaussianBiclustering(2, random_state=0).fit(X)
     write_report(model, tmp_path / "a.html", X)

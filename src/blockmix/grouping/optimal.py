@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -91,18 +92,27 @@ def branch_worths(
     worth = np.full(len(span), -np.inf)
     shape = np.zeros(len(span), dtype=np.intp)
     for number, model in enumerate(models):
-        counts = np.array([model.n_parameters(c) for c in range(len(R) + 1)])
-        choice = np.array([model.choice_price(c) for c in range(len(R) + 1)])
-        cheaper = np.array([offered(model, c) for c in range(len(R) + 1)])
+        extra, choice = _prices(model, len(R))  # type: ignore[arg-type]
         deviances = model.deviances(R, tree, span, n_rows - 1)
-        prices = partition_prices(len(R)) + choice
-        if model.name == FULL.name:
-            prices[-1] = 0  # one full group is no choice
-        value = -0.5 * n_rows * (deviances - sizes) - price * (counts[sizes] - sizes) - prices[sizes]
-        better = (value > worth) & cheaper[sizes]
+        value = -0.5 * n_rows * (deviances - sizes) - (price * extra + choice)[sizes]
+        better = value > worth
         worth[better], shape[better] = value[better], number
     worth[: len(R)] = 0
     return worth, shape
+
+
+@lru_cache(maxsize=64)  # EM asks for the same ones at every regroup
+def _prices(model: BlockModel, p: int) -> tuple[FloatArray, FloatArray]:
+    """Parameters beyond one per column, and prices of the choice, of a group of 0 … p of p columns, shapes (p + 1,).
+
+    The price is infinite where the shape is not offered.
+    """
+    sizes = range(p + 1)
+    extra = np.array([model.n_parameters(c) - c for c in sizes])
+    choice = partition_prices(p) + np.array([model.choice_price(c) if offered(model, c) else np.inf for c in sizes])
+    if model.name == FULL.name:
+        choice[-1] = 0  # one full group is no choice
+    return extra, choice
 
 
 def best_shapes(

@@ -1,5 +1,5 @@
-"""`write_report`: one HTML file about a fitted model that opens offline."""
+"""`write_report` and `write_topics`: one HTML file about a fitted model that opens offline."""
 
-from blockmix.report.writing import write_report
+from blockmix.report.writing import write_report, write_topics
 
-__all__ = ["write_report"]
+__all__ = ["write_report", "write_topics"]

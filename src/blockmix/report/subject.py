@@ -12,9 +12,12 @@ from numpy.typing import ArrayLike
 
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.estimators.stability import Stability
+from blockmix.estimators.topics.biclustering import TopicBiclustering
 from blockmix.selection.table import SelectionTable
 from blockmix.structure.types import FloatArray, IntArray
 
+MOST_ROWS = 20_000  # of more rows none is listed by name, and pictures show a sample
 # Missing values of Python, NumPy and pandas by their text: pandas.NA cannot be compared with anything.
 _MISSING = dict.fromkeys(("None", "nan", "NaT", "<NA>"), "")
 
@@ -59,6 +62,8 @@ class Subject:
         Known classes of the rows.
     table : SelectionTable or None
         The comparison that the model was chosen by.
+    stability : Stability or None
+        How often groups and clusters come back in resamples.
     """
 
     model: Any
@@ -66,6 +71,7 @@ class Subject:
     row_names: Sequence[object] | None = None
     classes: Classes | None = None
     table: SelectionTable | None = None
+    stability: Stability | None = None
 
     @cached_property
     def X(self) -> FloatArray | None:
@@ -97,6 +103,21 @@ class Subject:
         return isinstance(self.model, Mixture)
 
     @property
+    def is_shared(self) -> bool:
+        """Whether all of several components have one covariance."""
+        return self.is_mixture and len(self.model.blocks_) > 1 and len(set(map(id, self.model.blocks_))) == 1
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the page lists each row."""
+        return 0 < self.n_rows <= MOST_ROWS
+
+    @property
+    def sample(self) -> IntArray:
+        """Rows that pictures are drawn from: all, or `MOST_ROWS` evenly spaced ones."""
+        return np.unique(np.linspace(0, self.n_rows - 1, min(self.n_rows, MOST_ROWS)).astype(int))
+
+    @property
     def column_labels(self) -> IntArray:
         """Group of each column in each component, shape (G, p)."""
         return np.atleast_2d(self.model.column_labels_)
@@ -116,7 +137,7 @@ def row_names_of(X: Any, given: Sequence[object] | None) -> Sequence[object] | N
 def check_subject(model: Any) -> None:
     """Raise a TypeError for models without a report."""
     if not isinstance(model, (Mixture, BlockDiagonalCovariance)):
-        hint = ": pass its mixture_" if hasattr(model, "mixture_") else ""
+        hint = ": call write_topics" if isinstance(model, TopicBiclustering) else ""
         raise TypeError(
             "write_report takes a mixture such as GaussianBiclustering, or a BlockDiagonalCovariance, "
             f"not a {type(model).__name__}{hint}"

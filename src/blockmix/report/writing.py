@@ -18,23 +18,20 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from blockmix.estimators.stability import Stability
+from blockmix.estimators.topics.biclustering import TopicBiclustering
+from blockmix.estimators.topics.terms import as_ratings, as_texts, is_matrix
 from blockmix.persistence.atomic import replacing
 from blockmix.report.contents import contents
 from blockmix.report.subject import Classes, Subject, check_subject, row_names_of
+from blockmix.report.topics import Topics, topic_contents
 from blockmix.selection.table import SelectionTable
 
-_SCRIPTS = (
-    "core.js",
-    "colors.js",
-    "tables.js",
-    "raster.js",
-    "dendrogram.js",
-    "component.js",
-    "checkerboard.js",
-    "overview.js",
-    "lists.js",
-    "main.js",
-)
+# One script after the other; what one defines, those after it may use.
+_SHARED = ("core", "colors", "downloads", "tables", "charts", "facts", "made")
+_MODEL = ("raster", "dendrogram", "groups", "component", "checkerboard", "overview", "differences", "scatter", "rows")
+_REPORT = (*_SHARED, *_MODEL, "lists", "shell", "main")
+_TOPICS = (*_SHARED, "heat", "topics", "shell", "topics_main")
 
 
 def write_report(
@@ -45,6 +42,7 @@ def write_report(
     table: SelectionTable | None = None,
     labels: ArrayLike | None = None,
     row_names: Sequence[object] | None = None,
+    stability: Stability | None = None,
     warnings: Sequence[str] | None = None,
     title: str | None = None,
     command: str | None = None,
@@ -65,6 +63,8 @@ def write_report(
         Known classes of the rows, to compare with the components; rows with a missing label are not compared.
     row_names : sequence of N names, optional
         By default the index of a pandas frame, or numbers.
+    stability : Stability, optional
+        The result of ``model.stability(X)``: how often groups and clusters come back in resamples.
     warnings : sequence of str, optional
         Warnings to show; by default those of the model's own fit.
     title : str, optional
@@ -74,7 +74,7 @@ def write_report(
     check_subject(model)
     check_is_fitted(model)
     classes = None if labels is None else Classes.of(labels)
-    subject = Subject(model, X, row_names_of(X, row_names), classes, table)
+    subject = Subject(model, X, row_names_of(X, row_names), classes, table, stability)
     for name, given in (("labels", None if classes is None else classes.codes), ("row_names", subject.row_names)):
         if given is not None and len(given) != subject.n_rows:
             raise ValueError(f"{name} has {len(given)} entries for {subject.n_rows} rows: give one per row")
@@ -84,14 +84,62 @@ def write_report(
     document = contents(subject, heading, command)
     if warnings is not None:
         document["warnings"] = list(warnings)
-    page = _page(document)
+    _write(document, _REPORT, path)
+
+
+def write_topics(
+    model: TopicBiclustering,
+    path: str | os.PathLike[str],
+    documents: Any = None,
+    ratings: ArrayLike | None = None,
+    *,
+    names: Sequence[object] | None = None,
+    warnings: Sequence[str] = (),
+    title: str | None = None,
+    command: str | None = None,
+) -> None:
+    """Write an HTML page about the topics of documents: one file that opens offline in any browser.
+
+    Parameters
+    ----------
+    model : TopicBiclustering
+        Fitted.
+    path : path
+        The file, in an existing folder; an existing file is replaced atomically.
+    documents : sequence of N texts, optional
+        The documents of the fit. Without them, or if they are a matrix, the page shows no texts.
+    ratings : array-like of shape (N,), optional
+        The ratings of the fit.
+    names : sequence of N names, optional
+        Names of the documents; by default they are numbered.
+    warnings : sequence of str, optional
+        Warnings of the fit.
+    title : str, optional
+    command : str, optional
+        The command that reproduces the result; shown on the page.
+    """
+    if not isinstance(model, TopicBiclustering):
+        raise TypeError(f"write_topics takes a TopicBiclustering, not a {type(model).__name__}: call write_report")
+    check_is_fitted(model)
+    N = len(model.labels_)
+    for name, given in (("documents", documents), ("names", names)):
+        found = N if given is None else given.shape[0] if hasattr(given, "shape") else len(given)
+        if found != N:
+            raise ValueError(f"{name} has {found} entries for the {N} documents of the fit: give one for each")
+    texts = documents if documents is None or is_matrix(documents) else as_texts(documents)
+    topics = Topics(model, texts, as_ratings(ratings, N), None if names is None else list(names))
+    _write(topic_contents(topics, title or f"Topics of {N} documents", command, warnings), _TOPICS, path)
+
+
+def _write(document: dict[str, Any], scripts: Sequence[str], path: str | os.PathLike[str]) -> None:
+    page = _page(document, scripts)
     with replacing(path) as stream:
         stream.write(page.encode("utf-8", "replace"))
 
 
-def _page(document: dict[str, Any]) -> str:
+def _page(document: dict[str, Any], scripts: Sequence[str]) -> str:
     """The page with the document filled in."""
-    style, script = _part("style.css"), "\n".join(['"use strict";', *map(_part, _SCRIPTS)])
+    style, script = _part("style.css"), "\n".join(['"use strict";', *(_part(f"{name}.js") for name in scripts)])
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"

@@ -40,7 +40,7 @@ class BlockFit:
 
 @runtime_checkable
 class BlockModel(Protocol):
-    """A shape of a block."""
+    """A shape of a block. It is hashable, as objects are unless they define equality."""
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,6 +76,7 @@ def extended_price(price: float, n_columns: int, gamma: float) -> float:
     return price + 2 * gamma * math.log(n_columns)
 
 
+@cache
 def partition_prices(n_columns: int) -> FloatArray:
     """Log-likelihood that a group of c columns must earn for being chosen, for c = 0 … p, shape (p + 1,).
 
@@ -86,6 +88,7 @@ def partition_prices(n_columns: int) -> FloatArray:
     sizes = np.arange(n_columns + 1)
     prices = sizes * np.log(n_columns) - gammaln(np.maximum(sizes, 1))
     prices[:2] = 0
+    prices.flags.writeable = False
     return np.asarray(prices)
 
 

@@ -175,6 +175,20 @@ def test_factors_and_their_inverses_are_those_of_the_blocks(case: Case) -> None:
         assert_allclose(W, np.linalg.inv(L), rtol=1e-9, atol=1e-10)
 
 
+@given(cases(), seeds)
+def test_normalized_scatters_are_symmetric_covariances(case: Case, seed: int) -> None:
+    # Red if a triangle is not divided, or the diagonal takes what belongs to another column or component.
+    _, parameters = case.made()
+    layout, rng = parameters.layout, np.random.default_rng(seed)
+    scatter = dense(parameters)[: len(layout.distinct)]
+    added, n = rng.uniform(0, 2, scatter.shape[:2]), rng.uniform(1, 9, len(scatter))
+    expected = (scatter + added[:, :, None] * np.eye(scatter.shape[1])) / n[:, None, None]
+    flat = np.where(_gathered(np.tril(np.ones_like(scatter)), layout) > 0, _gathered(scatter, layout), np.nan)
+    least = kernels.normalize(flat, added, n, layout.order, layout.blocks, layout.first)
+    assert_allclose(flat, _gathered(expected, layout))
+    assert_allclose(least, np.diagonal(expected, axis1=1, axis2=2).min(axis=1))
+
+
 def test_blocks_larger_than_asked_for_are_left_out() -> None:
     layout = Layout((Partition([0, 0, 0, 1, 1]),))
     flat = _gathered(np.eye(5)[None] * 4, layout)

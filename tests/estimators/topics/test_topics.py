@@ -34,6 +34,7 @@ from blockmix.estimators.topics.terms import RelativeTfidf, frequent
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.protocols import Proposal
 from blockmix.metrics import npmi_coherence
+from blockmix.rows.resolution import EXACT
 from blockmix.structure.partition import Partition
 
 LOW = ["dirty carpet towels", "rude manager", "smell smoke cigarette", "credit card charge"]
@@ -72,6 +73,11 @@ def test_the_planted_topics_and_groups_are_found(model: TopicBiclustering) -> No
     assert {frozenset(phrase.split()) for phrase in (*LOW, *HIGH)} & found >= {frozenset(LOW[0].split())}
     assert model.topics_[0].mean_rating == pytest.approx(np.mean([r for r in RATINGS if r < 4]))
     assert set(" ".join(model.topics_[0].top_groups).replace(",", "").split()) <= set(" ".join(LOW).split())
+
+
+def test_the_zeros_of_absent_terms_are_exact(model: TopicBiclustering) -> None:
+    # Red if they are taken for rounded values: every term is blurred then, and topics of sparse texts run empty.
+    assert model.mixture_.resolution_ is EXACT
 
 
 def literal_tfidf(counts: np.ndarray) -> np.ndarray:

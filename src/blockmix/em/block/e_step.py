@@ -50,11 +50,13 @@ class Density(NamedTuple):
         The log-determinants are those of the rounded whiteners, so the density is exactly that of the rounded
         parameters, and the objective does not fall by rounding alone.
         """
+        from blockmix.em.block.kernels import half_logdets
+
         layout, p = parameters.layout, parameters.means.shape[1]
         whiteners = parameters.whiteners.astype(dtype, copy=False)
-        half_logdets = layout.per_component(np.log(whiteners[layout.diagonal].astype(float)))
+        logs = layout.per_component(half_logdets(layout.blocks, whiteners))
         with np.errstate(divide="ignore"):
-            level = np.log(parameters.weights) + half_logdets - 0.5 * p * np.log(2 * np.pi)
+            level = np.log(parameters.weights) + logs - 0.5 * p * np.log(2 * np.pi)
         means = parameters.means.astype(dtype, copy=False)
         freedom = parameters.degrees_of_freedom
         freedom = np.full(len(level), np.inf) if freedom is None else freedom

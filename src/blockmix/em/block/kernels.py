@@ -228,11 +228,53 @@ def recenter(scatter: Any, weight: Any, shift: Any, order: Any, blocks: Any, fir
 
 @_compiled
 def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
-    """Copy the lower triangles of the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
+    """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
     for lo, hi, at in blocks:
         for i in range(hi - lo):
-            for j in range(i + 1):
+            for j in range(hi - lo):
                 flat[at + i * (hi - lo) + j] = matrix[columns[lo + i], columns[lo + j]]
+
+
+@_compiled
+def normalize(flat: Any, added: Any, divisors: Any, order: Any, blocks: Any, first: Any) -> Any:
+    """Add to the diagonals of flat scatters (covariances, p) and divide by (covariances,), in place; symmetric blocks.
+
+    Returns the least variance of each covariance.
+    """
+    least = np.full(len(divisors), np.inf)
+    for g in range(len(divisors)):
+        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+            c = hi - lo
+            for i in range(c):
+                for j in range(i):
+                    flat[at + i * c + j] /= divisors[g]
+                    flat[at + j * c + i] = flat[at + i * c + j]
+                flat[at + i * c + i] = (flat[at + i * c + i] + added[g, order[g, lo + i]]) / divisors[g]
+                least[g] = min(least[g], flat[at + i * c + i])
+    return least
+
+
+@_compiled
+def half_logdets(blocks: Any, factors: Any) -> Any:
+    """Sums of the logs of the diagonals of triangular blocks, shape (blocks,)."""
+    found = np.zeros(len(blocks))
+    for b in range(len(blocks)):
+        lo, hi, at = blocks[b]
+        for i in range(hi - lo):
+            found[b] += np.log(np.float64(factors[at + i * (hi - lo + 1)]))
+    return found
+
+
+@_compiled
+def squared_columns(whiteners: Any, order: Any, blocks: Any, first: Any) -> Any:
+    """Squared lengths of the columns of whiteners: the diagonals of the inverse covariances, shape (G, p)."""
+    found = np.zeros(order.shape)
+    for g in range(len(order)):
+        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+            for i in range(hi - lo):
+                for j in range(i + 1):
+                    found[g, order[g, lo + j]] += whiteners[at + i * (hi - lo) + j] ** 2
+    return found
 
 
 @_compiled

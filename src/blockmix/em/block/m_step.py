@@ -23,7 +23,6 @@ def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameter
 
     layout, means = old.layout, statistics.means(old.means)
     scatter = statistics.scatter.copy()
-    scatter[layout.diagonal] += layout.in_order(layout.pooled(statistics.blur))
     recenter(scatter, statistics.mass, means - old.means, layout.order, layout.blocks, layout.first)
     return from_scatter(statistics, means, layout, scatter, prior, old.states, old.degrees_of_freedom)
 
@@ -37,24 +36,27 @@ def from_scatter(
     states: Mapping[int, FloatArray],
     freedom: FloatArray | None,
 ) -> Parameters:
-    """Covariances (scatter + (κ + ρ) I) / (n + κ), pooled over the components that share one; scatter is flat.
+    """Covariances (scatter + blur + (κ + ρ) I) / (n + κ), pooled over the components that share one.
 
-    The degrees of freedom, if any, were `freedom` in the sweep.
+    The scatter is flat and is used up. The degrees of freedom, if any, were `freedom` in the sweep.
     """
-    counts = layout.pooled(statistics.weight)
+    from blockmix.em.block.kernels import normalize
+
+    counts, added = layout.pooled(statistics.weight), layout.pooled(statistics.blur)
     # An empty component has the weight at which it became empty and the overall variances: finite without a prior, and
     # with one no narrower than just before, so that the penalty does not grow.
     empty = counts < statistics.least
     if empty.any():
-        scatter[empty[layout.owner]] = 0
-        scatter[layout.diagonal] += np.repeat(empty, means.shape[1]) * statistics.least
+        owner = np.repeat(np.arange(len(counts)), [int((partition.sizes**2).sum()) for partition in layout.distinct])
+        scatter[empty[owner]] = 0
+        added = np.where(empty[:, None], statistics.least, added)
         counts = np.where(empty, statistics.least, counts)
-    scatter[layout.diagonal] += layout.n_sharing * (prior.shrinkage + prior.ridge)
-    covariance = scatter / (counts + layout.n_sharing * prior.shrinkage)[layout.owner]
-    variances = covariance[layout.diagonal].reshape(len(counts), -1)
+    added = added + layout.n_sharing * (prior.shrinkage + prior.ridge)
+    divisors = counts + layout.n_sharing * prior.shrinkage
+    variances = normalize(scatter, added, divisors, layout.order, layout.blocks, layout.first)
     if not (variances > NO_VARIANCE).all():
-        raise ValueError(SINGULAR.format(int(np.argmin(variances.min(axis=1)))))
-    solved = solve(layout, covariance, states)
+        raise ValueError(SINGULAR.format(int(np.argmin(variances))))
+    solved = solve(layout, scatter, states)
     if freedom is not None and statistics.tail is not None:
         freedom = new_freedom(statistics.tail, statistics.weight, freedom)
     weights = statistics.weight / statistics.weight.sum()
@@ -71,38 +73,32 @@ class Solution:
 
 
 def solve(layout: Layout, covariance: FloatArray, states: Mapping[int, FloatArray]) -> Solution:
-    """Best covariances for flat covariances, of which the lower triangles count, from given states.
+    """Best covariances for flat covariances from given states; those of blocks that are not full are overwritten.
 
     A block that rounding has made indefinite is raised on its diagonal (see `structure.blocks.cholesky`).
     """
-    from blockmix.em.block.kernels import factorize
+    from blockmix.em.block.kernels import factorize, half_logdets
 
     found: dict[int, FloatArray] = {}
-    excess = 0.0  # of the traces over the number of columns; that of a full block is none
+    deviances: dict[int, float] = {}
     for b, model in layout.shaped:
-        lo, hi, at = layout.blocks[b].tolist()
-        part = slice(at, at + (hi - lo) ** 2)
-        fit = model.fit(_symmetric(covariance[part]), states.get(b))
-        covariance[part] = fit.covariance.ravel()
-        excess += fit.deviance - float(np.linalg.slogdet(fit.covariance)[1]) - (hi - lo)
+        block = _block(covariance, *layout.blocks[b].tolist())
+        fit = model.fit(block, states.get(b))
+        block[:], deviances[b] = fit.covariance, fit.deviance
         if fit.state is not None:
             found[b] = fit.state
-    factors = np.zeros_like(covariance)
-    distinct = layout.blocks[: layout.first[len(layout.distinct)]]
-    by_hand = [tuple(block) for block in layout.large]
-    start = 0
-    while (failed := factorize(distinct[start:], covariance, factors, SMALL)) >= 0:
-        by_hand.append(tuple(distinct[start + failed].tolist()))
+    factors, blocks = np.zeros_like(covariance), layout.own_blocks
+    by_hand, start = list(layout.large), 0
+    while (failed := factorize(blocks[start:], covariance, factors, SMALL)) >= 0:
+        by_hand.append(blocks[start + failed].tolist())
         start += failed + 1
-    for lo, hi, at in by_hand:
-        part = slice(at, at + (hi - lo) ** 2)
-        factors[part] = cholesky(_symmetric(covariance[part])[None])[0].ravel()
-    diagonal = factors[layout.diagonal]
-    return Solution(factors, found, float(2 * np.log(diagonal).sum()) + len(diagonal) + excess)
+    for place in by_hand:
+        _block(factors, *place)[:] = cholesky(_block(covariance, *place)[None])[0]
+    each = 2 * half_logdets(blocks, factors) + (blocks[:, 1] - blocks[:, 0])
+    each[list(deviances)] = list(deviances.values())
+    return Solution(factors, found, float(each.sum()))
 
 
-def _symmetric(flat: FloatArray) -> FloatArray:
-    """The matrix (c, c) of a flat block of which the lower triangle counts."""
-    c = int(np.sqrt(len(flat)))
-    lower = np.tril(flat.reshape(c, c))
-    return np.asarray(lower + np.tril(lower, -1).T)
+def _block(flat: FloatArray, lo: int, hi: int, at: int) -> FloatArray:
+    """The matrix (c, c) of a block of a flat array."""
+    return flat[at : at + (hi - lo) ** 2].reshape(hi - lo, -1)

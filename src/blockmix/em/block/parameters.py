@@ -75,46 +75,34 @@ class Layout:
         return int(sum((partition.sizes**2).sum() for partition in self.distinct))
 
     @cached_property
-    def owner(self) -> IntArray:
-        """The covariance that each entry of the flat array belongs to, shape (size,)."""
-        lengths = [int((partition.sizes**2).sum()) for partition in self.distinct]
-        return np.repeat(np.arange(len(lengths)), lengths)
-
-    @cached_property
-    def entry(self) -> IntArray:
-        """Covariance · p + column of each entry of the flat array, shape (size,)."""
-        columns = [
-            np.concatenate([np.tile(group, len(group)) for group in partition.groups]) for partition in self.distinct
-        ]
-        return np.asarray(self.owner * self.partitions[0].n_columns + np.concatenate(columns))
-
-    @cached_property
     def diagonal(self) -> IntArray:
         """Where the diagonals lie in the flat array, distinct covariances in turn, shape (p · distinct,)."""
-        lo, hi, at = self.blocks[: self.first[len(self.distinct)]].T
+        lo, hi, at = self.own_blocks.T
         sizes = hi - lo
         inside = np.concatenate([np.arange(c) * (c + 1) for c in sizes.tolist()])
         return np.asarray(np.repeat(at, sizes) + inside)
 
-    def in_order(self, values: FloatArray) -> FloatArray:
-        """Values of the columns (distinct, p) in the order of `diagonal`."""
-        order = self.order[: len(self.distinct)]
-        return np.take_along_axis(values, order, axis=1).ravel()
+    def members(self, d: int) -> slice:
+        """The components that have covariance d."""
+        return slice(d * self.n_sharing, (d + 1) * self.n_sharing)
 
     def pooled(self, values: FloatArray) -> FloatArray:
         """Sum values (G, …) over the components that share a covariance, shape (distinct, …)."""
-        return values.sum(axis=0, keepdims=True) if self.shared else values
+        return np.asarray(values.reshape(-1, self.n_sharing, *values.shape[1:]).sum(axis=1))
 
     def per_component(self, values: FloatArray) -> FloatArray:
-        """Sum values of all diagonal entries within each component, shape (G,)."""
-        totals = values.reshape(len(self.distinct), -1).sum(axis=1)
-        return np.repeat(totals, self.n_sharing)
+        """Sum values of all blocks within each component, shape (G,)."""
+        return np.asarray(np.add.reduceat(values, self.first[:-1]))
+
+    @cached_property
+    def own_blocks(self) -> IntArray:
+        """The blocks of the distinct covariances."""
+        return self.blocks[: self.first[len(self.distinct)]]
 
     @cached_property
     def large(self) -> list[list[int]]:
         """Distinct blocks that LAPACK factors."""
-        distinct = self.blocks[: self.first[len(self.distinct)]]
-        found: list[list[int]] = distinct[distinct[:, 1] - distinct[:, 0] > SMALL].tolist()
+        found: list[list[int]] = [block for block in self.own_blocks.tolist() if block[1] - block[0] > SMALL]
         return found
 
     @cached_property
@@ -130,7 +118,7 @@ class Layout:
         sizes = {b: int(self.blocks[b, 1] - self.blocks[b, 0]) for b, _ in self.shaped}
         return full + sum(model.n_parameters(sizes[b]) - sizes[b] * (sizes[b] + 1) // 2 for b, model in self.shaped)
 
-    @property
+    @cached_property
     def partition_price(self) -> float:
         """Price of choosing these groups, and structures within them; see `structure.objective.partition_price`."""
         p, sizes = self.partitions[0].n_columns, self.blocks[:, 1] - self.blocks[:, 0]
@@ -142,8 +130,11 @@ class Layout:
     def rows_needed(self, g: int) -> int:
         """Rows from which no block of component g is singular."""
         sizes = self.partitions[g].sizes.tolist()
-        models = self.shapes[0 if self.shared else g] if self.shapes else (FULL,) * len(sizes)
-        return max(model.rows_needed(c) for model, c in zip(models, sizes, strict=True))
+        return max(model.rows_needed(c) for model, c in zip(self.models(g), sizes, strict=True))
+
+    def models(self, g: int) -> tuple[BlockModel, ...]:
+        """The shape of each block of component g."""
+        return self.shapes[g // self.n_sharing] if self.shapes else (FULL,) * self.partitions[g].n_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,15 +168,18 @@ class Parameters:
     @cached_property
     def logdets(self) -> FloatArray:
         """log|Σ_g|, shape (G,)."""
-        return self.layout.per_component(2 * np.log(self.factors[self.layout.diagonal]))
+        from blockmix.em.block.kernels import half_logdets
+
+        return self.layout.per_component(2 * half_logdets(self.layout.blocks, self.factors))
 
     @cached_property
     def precisions(self) -> FloatArray:
         """Diagonals of Σ_g⁻¹, shape (G, p)."""
+        from blockmix.em.block.kernels import squared_columns
+
         layout = self.layout
-        shape = len(layout.distinct), self.means.shape[1]
-        diagonals = np.bincount(layout.entry, self.whiteners**2, minlength=shape[0] * shape[1]).reshape(shape)
-        return np.repeat(diagonals, layout.n_sharing, axis=0)
+        found: FloatArray = squared_columns(self.whiteners, layout.order, layout.blocks, layout.first)
+        return found
 
     @cached_property
     def covariances(self) -> tuple[BlockCovariance, ...]:

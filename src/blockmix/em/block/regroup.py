@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Groups:
     shapes: tuple[BlockModel, ...] = ()
     states: Mapping[int, FloatArray] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def layout(self) -> Layout:
         """The layout of this covariance alone."""
         return Layout((self.partition,), shapes=(self.shapes,) if self.shapes else ())
@@ -87,12 +88,13 @@ class Proposer:
     def proposals(self, rows: Rows, parameters: Parameters) -> Iterator[Partition]:
         """The column groups proposed for each distinct covariance, whether they are better or not."""
         for g, statistics, scatter in self._scatters(rows, parameters, None):
-            yield self._proposed(g, *self._covariance(g, scatter, statistics)).partition
+            yield self._proposed(g, *self._covariance(g, scatter, statistics, parameters.layout)).partition
 
     def partitions(self, statistics: Statistics, parameters: Parameters) -> list[Partition]:
         """The same from statistics with the full scatters of all components, which are used up."""
-        found = enumerate(self._centered(statistics, parameters, 0))
-        return [self._proposed(g, *self._covariance(g, scatter, statistics)).partition for g, scatter in found]
+        found = enumerate(_centered(statistics, parameters, 0))
+        layout = parameters.layout
+        return [self._proposed(g, *self._covariance(g, scatter, statistics, layout)).partition for g, scatter in found]
 
     def _regrouped(self, rows: Rows, old: Parameters, z: FloatArray | None, judge: bool) -> Parameters | None:
         before = _groups_of(old) if judge else [None] * len(old.layout.distinct)
@@ -100,7 +102,7 @@ class Proposer:
         flat: list[FloatArray] = []
         statistics = None
         for g, statistics, scatter in self._scatters(rows, old, z):
-            S, n = self._covariance(g, scatter, statistics)
+            S, n = self._covariance(g, scatter, statistics, old.layout)
             groups = self._proposed(g, S, n)
             present = before[g]
             chosen.append(groups if present is None else self._better(S, n, groups, present))
@@ -111,7 +113,7 @@ class Proposer:
         shapes = tuple(groups.shapes or (FULL,) * groups.partition.n_groups for groups in chosen)
         plain = all(not groups.shapes for groups in chosen)
         partitions = tuple(groups.partition for groups in chosen) * old.layout.n_sharing
-        layout = Layout(partitions, self.shared, () if plain else shapes)
+        layout = Layout(partitions, old.layout.shared, () if plain else shapes)
         first = np.cumsum([0] + [groups.partition.n_groups for groups in chosen]).tolist()
         states = {
             b + at: state for at, groups in zip(first, chosen, strict=False) for b, state in groups.states.items()
@@ -125,34 +127,24 @@ class Proposer:
     ) -> Iterator[tuple[int, Statistics, FloatArray]]:
         """Number, statistics and full scatter (p, p), about the new means, of each distinct covariance."""
         G, p = old.means.shape
-        step = G if self.shared else max(1, _TOGETHER // (p * p))
+        step = max(old.layout.n_sharing, _TOGETHER // (p * p))
         for start in range(0, G, step):
-            components = range(start, min(start + step, G))
-            statistics = full_scatter(rows, old, components, z)
-            for at, scatter in enumerate(self._centered(statistics, old, start)):
+            statistics = full_scatter(rows, old, range(start, min(start + step, G)), z)
+            for at, scatter in enumerate(_centered(statistics, old, start)):
                 yield start + at, statistics, scatter
 
-    def _centered(self, statistics: Statistics, old: Parameters, start: int) -> Iterator[FloatArray]:
-        """The scatters of components from `start` on, moved in place to the new means and with what rounding leaves."""
-        G, p = old.means.shape
-        shift = statistics.means(old.means) - old.means
-        for at, scatter in enumerate(statistics.scatter):
-            sharing = list(range(G)) if self.shared else [start + at]
-            for g in sharing:
-                scatter -= statistics.mass[g] * np.outer(shift[g], shift[g])
-            scatter.flat[:: p + 1] += statistics.blur[sharing].sum(axis=0)
-            yield scatter
-
-    def _covariance(self, g: int, scatter: FloatArray, statistics: Statistics) -> tuple[FloatArray, float]:
-        """Covariance with the prior in it, and the rows and pseudo-rows that it rests on."""
+    def _covariance(
+        self, g: int, scatter: FloatArray, statistics: Statistics, layout: Layout
+    ) -> tuple[FloatArray, float]:
+        """Covariance with the prior and what rounding leaves in it, and the rows and pseudo-rows that it rests on."""
         p, prior = len(scatter), self.prior
-        sharing = len(statistics.weight) if self.shared else 1
-        weight = float(statistics.weight.sum() if self.shared else statistics.weight[g])
-        n = weight + sharing * prior.shrinkage
+        weight = float(layout.pooled(statistics.weight)[g])
+        n = weight + layout.n_sharing * prior.shrinkage
         if weight < statistics.least:
             return np.eye(p), max(n, 2.0)  # an empty component has the overall variances and nothing to group
         S = scatter / n
-        S.flat[:: p + 1] += sharing * (prior.shrinkage + prior.ridge) / n
+        blur = layout.pooled(statistics.blur)[g]
+        S.flat[:: p + 1] += (blur + layout.n_sharing * (prior.shrinkage + prior.ridge)) / n
         if not (S.diagonal() > NO_VARIANCE).all():
             raise ValueError(SINGULAR.format(g))
         return S, n
@@ -171,8 +163,7 @@ class Proposer:
         if layout.shared != self.shared:
             return False
         for g, (wanted, partition) in enumerate(zip(self.n_groups, layout.partitions, strict=True)):
-            models = layout.shapes[0 if self.shared else g] if layout.shapes else (FULL,) * partition.n_groups
-            names = [model.name for model in models]
+            names = [model.name for model in layout.models(g)]
             if isinstance(wanted, int) and wanted != partition.n_groups:
                 return False
             if hasattr(wanted, "block_model"):
@@ -189,6 +180,15 @@ class Proposer:
         ends = [solve(groups.layout, _gathered(S, groups.layout), groups.states) for groups in (new, old)]
         gain = 0.5 * n * (ends[1].deviance - ends[0].deviance) - self.paid(new.layout) + self.paid(old.layout)
         return Groups(new.partition, new.shapes, ends[0].states) if gain > 1e-9 * n else old
+
+
+def _centered(statistics: Statistics, old: Parameters, start: int) -> Iterator[FloatArray]:
+    """The scatters of distinct covariances from `start` on, moved in place to the new means."""
+    shift = statistics.means(old.means) - old.means
+    for g, scatter in enumerate(statistics.scatter, start=start):
+        own = shift[old.layout.members(g)]
+        scatter -= (statistics.mass[old.layout.members(g)] * own.T) @ own
+        yield scatter
 
 
 def _groups_of(parameters: Parameters) -> list[Groups | None]:

@@ -44,7 +44,7 @@ def sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     log_likelihood = found.log_likelihood - 0.5 * (rows.total_weight * constant + float((precision * total).sum()))
     new = found.means(np.zeros_like(means))
     scatter = np.zeros(layout.size)
-    gather(total - (found.weight * new.T) @ new, layout.order[0], layout.blocks[: layout.first[1]], scatter)
+    gather(np.tril(total - (found.weight * new.T) @ new), layout.order[0], layout.own_blocks, scatter)
     recenter(scatter, -found.weight, new - means, layout.order, layout.blocks, layout.first)
     excess = found.excess - found.weight[:, None] * means
     return Statistics(log_likelihood, found.weight, found.weight, excess, found.blur, scatter)

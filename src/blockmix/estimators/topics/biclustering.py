@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # Weights have heavy tails, and the last gains of likelihood come from topics that shrink to the most extreme documents.
 # On 11 477 hotel reviews 5 topics explain 0.35 and 0.41 (two seeds) of the variance of the ratings after the 10 and 15
 # iterations of this tolerance, 0.12 and 0.11 after the 62 and 56 of 1e-4. The paper's authors stopped after 20.
+# The zeros of absent terms are exact: taken for rounded values, they blur every term and empty two of those 5 topics.
 _TOL = 0.1
 
 
@@ -77,7 +78,8 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         Start of the mixture. ``"directions"`` is k-means on standardized documents scaled to unit length; without the
         scaling, k-means makes topics of the few shortest documents. Any `init` of the mixture is accepted.
     mixture : GaussianBiclustering or None
-        Other settings of the mixture, such as `tol` and `shrinkage`. None is ``GaussianBiclustering(tol=0.1)``.
+        Other settings of the mixture, such as `tol` and `shrinkage`. None is
+        ``GaussianBiclustering(tol=0.1, rounding=False)``.
         Numbers of components and groups, grouping, shared covariance, start and seed always come from this estimator.
     random_state : int, RandomState or None
         Seed of the starts.
@@ -258,7 +260,7 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
 
     def _mixture(self, init: str | ArrayLike) -> Any:
         """The mixture to fit, with the settings of this estimator where the mixture has them."""
-        mixture: Any = GaussianBiclustering(tol=_TOL) if self.mixture is None else clone(self.mixture)
+        mixture: Any = GaussianBiclustering(tol=_TOL, rounding=False) if self.mixture is None else clone(self.mixture)
         settings = {
             "n_components": self.n_topics,
             "n_column_groups": self.n_term_groups,

@@ -104,27 +104,48 @@ class Checkerboard {
     const averaged = count(board.rowStarts[i + 1] - board.rowStarts[i], "row");
     const source = board.rows ? `row ${rowName(board.rows[i])}` : `mean of ${averaged}`;
     const value = ((this.byte(i, j) - 127) / 127) * board.limit;
-    const deviations = `${signed(value)} standard deviations`;
+    const deviations = this.byte(i, j) === 255 ? "missing" : `${signed(value)} standard deviations`;
     return [columnsName(members, report.labels[g]), `${source} · component ${g}`, deviations];
   }
 }
 
 function checkerboard(board) {
   const made = new Checkerboard(board);
-  const choose = (event) => made.orderBy(Number(event.target.value));
-  const choices = report.labels.map((_, g) => h("option", { value: g }, `component ${g}`));
-  const select = h("select", { id: "board-order", onchange: choose }, choices);
+  const choices = report.labels.map((_, g) => `component ${g}`);
   const choosable = report.labels.length > 1 && !made.reduced;
   const line = count(Math.round(board.rowStarts.at(-1) / made.rows), "row");
   const texts = [
     "The standardized data, rows sorted by component and columns by group. The strip above each component shows "
       + "the colors of its own groups.",
     board.rows ? "" : `Each line of pixels is the mean of about ${line}.`,
+    report.gaps ? "Missing cells are gray." : "",
     board.sampled < board.total ? `Drawn from ${thousands(board.sampled)} of ${count(board.total, "row")}.` : "",
   ];
   section("checkerboard", "Checkerboard", h("p", {}, texts.filter(Boolean).join(" ")),
-    choosable ? h("label", { class: "choose" }, "Columns in the order of ", select) : null,
+    choosable ? choice("board-order", "Columns in the order of", choices, (g) => made.orderBy(g)) : null,
     h("figure", {}, made.raster.canvas),
     h("div", { class: "under" }, scale(board.limit.toFixed(1), "standard deviations"),
-      zoomButtons(made.viewport, "the checkerboard")));
+      zoomButtons(made.viewport, "the checkerboard"),
+      pngButton("checkerboard", made.raster.canvas, () => made.raster.draw())));
+}
+
+/** Share of missing cells of each column that has any, in all rows and by component. */
+function gaps(found) {
+  const share = (value) => {
+    const bar = h("span", { class: "bar", "aria-hidden": "true" });
+    bar.style.width = `${Math.round(60 * value)}px`;
+    return cell(h("span", { class: "share" }, bar, `${(100 * value).toFixed(1)} %`), value);
+  };
+  const line = (name, all, each) => row([name, share(all), ...(report.isMixture ? each.map(share) : [])]);
+  const order = found.columns.map((_, k) => k).sort((a, b) => found.all[b] - found.all[a]);
+  const make = (query) => [
+    ...(query ? [] : [() => line("All columns", found.share, found.components)]),
+    ...order.filter((k) => columnName(found.columns[k]).toLowerCase().includes(query)).map((k) => () =>
+      line(columnName(found.columns[k]), found.all[k], found.each.map((shares) => shares[k]))),
+  ];
+  const heads = ["Column", "All rows", ...(report.isMixture ? found.each.map((_, g) => `Component ${g}`) : [])];
+  section("gaps", "Gaps",
+    h("p", {}, `${count(found.cells, "cell")} missing, ${(100 * found.share).toFixed(1)} % of all; `
+      + `${count(found.complete, "row")} without a gap. Share of missing cells by column, largest first:`),
+    searchable("gap-table", "column with gap", heads, make));
 }

@@ -1,17 +1,20 @@
-// Component: observed and estimated correlation, the tree, the slider that cuts it, and the resulting groups.
+// Component: observed and estimated correlation, columns together in resamples, the tree, the slider that cuts it, and
+// the resulting groups.
 
 const GUTTER = Math.round(28 + Math.min(112, 6.2 * Math.max(...report.columns.map((name) => name.length), 7)));
 
 const NO_FEWER = "Fewer groups than fitted need the data: estimated correlations are zero between groups.";
 
-const HOW_TO_ZOOM = "Click a map, then zoom with the wheel or + − 0. Arrow keys read values; drag to pan.";
+const MAPS = { observed: "Observed", estimated: "Estimated", pairs: "Together in resamples" };
 
-const LISTED_GROUPS = 20; // of more groups the smallest are folded
+const HOW_TO_ZOOM = "Click a map, then zoom with the wheel or + − 0. Arrow keys read values; drag to pan.";
 
 class ComponentPanel {
   constructor(view, index) {
     Object.assign(this, { view, index, id: `component-${index}`, viewport: new Viewport() });
     this.pixels = decoded(view.pixels);
+    this.pairs = view.pairs && decoded(view.pairs);
+    this.kinds = Object.keys(MAPS).filter((kind) => kind === "estimated" || view[kind]);
     this.p = view.leaves.length;
     this.cells = view.starts.length - 1;
     this.reduced = this.cells < this.p;
@@ -25,18 +28,18 @@ class ComponentPanel {
 
   build() {
     const { view, id } = this;
-    const kinds = view.observed ? ["observed", "estimated"] : ["estimated"];
-    this.rasters = kinds.map((kind) => this.raster(kind));
+    this.rasters = this.kinds.map((kind) => this.raster(kind));
     this.tree = new Dendrogram(view, this.viewport, GUTTER, () => this.state, (K) => this.showCut(K));
     this.list = h("div", { class: "groups", id: `${id}-groups` });
-    const titles = { observed: "Observed", estimated: "Estimated" };
-    const figure = (raster, i) => h("figure", {}, h("figcaption", {}, titles[kinds[i]]), raster.canvas);
+    const picture = (title, { canvas }, draw, attributes = {}) => h("figure", attributes,
+      h("figcaption", {}, title, " ", pngButton(`${view.name} ${title}`, canvas, draw)), canvas);
+    const map = (raster, i) => picture(MAPS[this.kinds[i]], raster, () => raster.draw());
     return h("section", { class: "component", id, "aria-labelledby": `${id}-heading` },
       h("h3", { id: `${id}-heading` }, view.name, h("span", { class: "aside" }, this.aside())),
-      h("div", { class: "maps" },
-        h("figure", { class: "tree-figure" }, h("figcaption", {}, "Tree of the columns"), this.tree.canvas),
-        this.controls(), this.rasters.map(figure)),
-      h("div", { class: "under" }, scale(1, "correlation"), zoomButtons(this.viewport, view.name),
+      h("div", { class: this.pairs ? "maps three" : "maps" },
+        picture("Tree of the columns", this.tree, () => this.tree.draw(), { class: "tree-figure" }),
+        this.controls(), this.rasters.map(map)),
+      h("div", { class: "under" }, scale(1, this.pairs ? "correlation, or share of the resamples" : "correlation"), zoomButtons(this.viewport, view.name),
         h("p", { class: "hint how" }, HOW_TO_ZOOM)),
       this.list);
   }
@@ -44,7 +47,10 @@ class ComponentPanel {
   aside() {
     const summary = report.views.length === report.summaries.length ? report.summaries[this.index] : null;
     const rows = summary && summary.rows !== null ? `${count(summary.rows, "row")}, ` : "";
-    return `${rows}${count(this.fittedK, "column group")}`;
+    const sizes = groupsOf(this.view.labels).map((group) => group.length);
+    const alone = sizes.filter((size) => size === 1).length;
+    const groups = report.stability?.headings[this.index] ?? count(sizes.length - alone, "column group");
+    return `${rows}${groups}${alone ? `, ${count(alone, "column")} alone` : ""}`;
   }
 
   controls() {
@@ -102,7 +108,7 @@ class ComponentPanel {
     this.status.textContent = text;
     this.element.dataset.groups = shownK;
     if (spoken) announce(`${this.view.name}: ${text}`);
-    this.list.replaceChildren(...groupList(labels, colorOf));
+    this.list.replaceChildren(...groupList(labels, colorOf, labels === this.view.labels ? this.index : null));
     this.viewport.changed();
   }
 
@@ -119,7 +125,7 @@ class ComponentPanel {
     const { view, p } = this;
     const names = p <= 40 ? ` Columns: ${view.leaves.map(columnName).join(", ")}.` : "";
     return new Raster({
-      label: `${kind} correlation of ${count(p, "column")}, ${view.name}. `
+      label: `${MAPS[kind]}${kind === "pairs" ? "" : " correlation"} of ${count(p, "column")}, ${view.name}. `
         + `Arrow keys read the values, plus and minus zoom.${names}`,
       viewport: this.viewport, gutter: GUTTER, footer: 0, ratio: 1,
       shape: () => [this.cells, this.cells],
@@ -130,9 +136,10 @@ class ComponentPanel {
     });
   }
 
-  /** The byte of a pair of cells: observed right of the step diagonal, estimated left of it. */
+  /** The byte of a pair of cells: observed right of the step diagonal, estimated left of it; pairs are a triangle. */
   byte(kind, a, b) {
     const [i, j] = a < b ? [a, b] : [b, a];
+    if (kind === "pairs") return this.pairs[(j * (j + 1)) / 2 + i];
     return kind === "observed" ? this.pixels[i * (this.cells + 1) + j + 1] : this.pixels[j * (this.cells + 1) + i];
   }
 
@@ -191,9 +198,10 @@ class ComponentPanel {
     const { starts } = this.view;
     const columns = [a, b].map((cell) => columnsName(order.slice(starts[cell], starts[cell + 1]), labels));
     const places = [a, b].map((cell) => (this.reduced ? cell : this.leafPlace[order[cell]]));
-    const kinds = this.view.observed ? ["observed", "estimated"] : ["estimated"];
-    const value = (kind) => signed((this.byte(kind, ...places) - 127) / 127);
-    return [...columns, ...kinds.map((kind) => `${this.reduced ? "mean " : ""}${kind} ${value(kind)}`)];
+    const value = (kind) => (this.byte(kind, ...places) - 127) / 127;
+    const words = (kind) => (kind === "pairs"
+      ? `together in ${Math.round(100 * value(kind))} % of the resamples` : `${kind} ${signed(value(kind))}`);
+    return [...columns, ...this.kinds.map((kind) => `${this.reduced ? "mean " : ""}${words(kind)}`)];
   }
 }
 
@@ -214,28 +222,4 @@ function moved(before, after) {
     kept += shared;
   }
   return before.length - kept;
-}
-
-/** List of the groups, largest first, with single columns together at the end; the smallest of many are folded. */
-function groupList(labels, colorOf) {
-  const groups = groupsOf(labels).map((columns, label) => ({ columns, label }));
-  const together = groups.filter(({ columns }) => columns.length > 1);
-  const alone = groups.filter(({ columns }) => columns.length === 1).map(({ columns }) => columns[0]);
-  const most = labels.length > 60 ? 9 : 40;
-  const line = (head, columns, color) => h("li", {}, dot(color), h("b", {}, `${head} · ${columns.length}`), " ",
-    names(columns.map(columnName), most));
-  const lines = (part) => part.map(({ columns, label }) => line(`Group ${label}`, columns, colorOf(label)));
-  const list = h("ul", { "aria-label": "Groups" }, lines(together.slice(0, LISTED_GROUPS)),
-    alone.length ? line("Alone", alone, ink("faint")) : null);
-  const rest = together.slice(LISTED_GROUPS);
-  if (!rest.length) return [list];
-  const unfold = () => {
-    list.children[LISTED_GROUPS - 1].after(...lines(rest));
-    button.remove();
-  };
-  const [least, largest] = [rest.at(-1).columns.length, rest[0].columns.length];
-  const sizes = least === largest ? `${least} columns` : `${least} to ${largest} columns`;
-  const text = `and ${count(rest.length, "more group")} of ${sizes}`;
-  const button = h("button", { type: "button", class: "more", onclick: unfold }, text);
-  return [list, button];
 }

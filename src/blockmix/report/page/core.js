@@ -4,7 +4,7 @@ const report = JSON.parse(document.getElementById("report-data").textContent);
 
 /** Create an element. "on…" attributes are listeners; strings become text nodes, never markup. */
 function h(tag, attributes = {}, ...children) {
-  const drawn = ["svg", "path", "line", "circle", "text", "g", "title"].includes(tag);
+  const drawn = ["svg", "path", "line", "circle", "rect", "text", "g", "title"].includes(tag);
   const element = drawn ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
@@ -18,6 +18,11 @@ function h(tag, attributes = {}, ...children) {
 /** Bytes of a base64 string. */
 function decoded(text) {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
+
+/** Numbers from 0 to 1 in 16 bits each, as `fractions` of Python encodes them. */
+function decodedFractions(text) {
+  return Array.from(new Uint16Array(decoded(text).buffer), (value) => value / 65535);
 }
 
 /** Labels renumbered 0, 1, … by size of the group, largest first, ties by first column, as in Python. */
@@ -110,11 +115,33 @@ function announce(text) {
   document.getElementById("live").textContent = text;
 }
 
-/** Append a section with a heading, and link to it in the navigation. */
+/** Append a section with a heading, and link to it in the navigation, there by a shorter name if there is one. */
 function section(id, heading, ...children) {
-  const title = h("h2", { id: `${id}-heading` }, heading);
+  const [text, link = text] = [heading].flat();
+  const title = h("h2", { id: `${id}-heading` }, text);
   const made = h("section", { id, "aria-labelledby": `${id}-heading` }, title, children);
   document.getElementById("main").append(made);
-  document.getElementById("nav").append(h("a", { href: `#${id}` }, heading));
+  document.getElementById("nav").append(h("a", { href: `#${id}` }, link));
   return made;
+}
+
+/** A choice of one of several texts; choose(index) is called when it changes. */
+function choice(id, label, texts, choose) {
+  const options = texts.map((text, value) => h("option", { value }, text));
+  const select = h("select", { id, onchange: (event) => choose(Number(event.target.value)) }, options);
+  return h("label", { class: "choose" }, `${label} `, select);
+}
+
+/** A box whose content is built for its width, again when the width changes. */
+function responsive(build, attributes = {}) {
+  const box = h("div", attributes);
+  let width = 0;
+  box.rebuild = () => width && box.replaceChildren(build(width));
+  new ResizeObserver(() => {
+    if (Math.round(box.clientWidth) === width) return;
+    width = Math.round(box.clientWidth);
+    box.rebuild();
+  }).observe(box);
+  redraws.add(box.rebuild);
+  return box;
 }

@@ -23,7 +23,7 @@ class Dendrogram {
   draw() {
     const box = this.canvas.getBoundingClientRect();
     if (box.width < 2) return;
-    const sharp = printing ? 2 : window.devicePixelRatio || 1;
+    const sharp = sharpness();
     [this.canvas.width, this.canvas.height] = [Math.round(box.width * sharp), Math.round(box.height * sharp)];
     const context = this.canvas.getContext("2d");
     context.setTransform(sharp, 0, 0, sharp, 0, 0);

@@ -1,22 +1,24 @@
-// Lists: biclusters, columns that change group, and how the result was made.
+// Lists: biclusters, and columns that change group.
 
 function biclusters() {
   const members = report.summaries.map(() => []);
   (report.rowLabels ?? []).forEach((g, i) => members[g].push(i));
-  const found = report.labels.flatMap((labels, g) => groupsOf(labels).map((columns, k) => ({ g, k, columns })));
-  // A column of a group with a common factor, by the size of its loading, and how it goes with the factor.
-  const loading = (g, column) => report.loadings?.[Math.min(g, report.loadings.length - 1)]?.[column] ?? null;
-  const named = (g, column) => columnName(column) + (loading(g, column) === null ? "" : ` ${signed(loading(g, column))}`);
+  // Columns alone of a component are one line.
+  const found = report.labels.flatMap((labels, g) => {
+    const groups = groupsOf(labels).map((columns, k) => ({ g, k, columns }));
+    const alone = groups.filter(({ columns }) => columns.length === 1).flatMap(({ columns }) => columns);
+    const together = groups.filter(({ columns }) => columns.length > 1);
+    return alone.length ? [...together, { g, k: null, columns: alone }] : together;
+  });
+  const called = (k) => (k === null ? "alone" : `group ${k}`);
   const built = ({ g, k, columns }, query) => {
-    const color = groupColor(report.families[g][columns[0]], columns.length === 1);
-    const strength = report.views[Math.min(g, report.views.length - 1)].strength[k];
-    const number = columns.length === 1 ? "alone" : String(k);
-    const strongest = [...columns].sort((a, b) => Math.abs(loading(g, b)) - Math.abs(loading(g, a)));
+    const color = groupColor(report.families[g][columns[0]], k === null);
+    const strength = k === null ? null : report.views[Math.min(g, report.views.length - 1)].strength[k];
+    const number = k === null ? "alone" : String(k);
     return row([
       h("span", {}, dot(color), report.isMixture ? `${g} · ${number}` : number),
-      names(strongest.map((column) => named(g, column)), 14, query), columns.length, report.summaries[g].rows ?? "–",
-      strength === null ? "–" : strength.toFixed(2),
-      members[g].length ? names(members[g].map(rowName), 8, query) : "–",
+      names(loaded(g, columns), 14, query), columns.length, report.summaries[g].rows, figure(strength),
+      members[g].length ? names(members[g].map(rowName), 8, query) : null,
     ]);
   };
   const make = (query) => {
@@ -24,7 +26,7 @@ function biclusters() {
     const hasRow = members.map((rows) => query !== "" && rows.some((i) => within(rowName(i))));
     return found
       .filter(({ g, k, columns }) =>
-        hasRow[g] || within(`component ${g} group ${k}`) || columns.some((column) => within(columnName(column))))
+        hasRow[g] || within(`component ${g} ${called(k)}`) || columns.some((column) => within(columnName(column))))
       .map((item) => () => built(item, query));
   };
   const listed = report.rowLabels || !report.isMixture
@@ -34,7 +36,8 @@ function biclusters() {
       + "one of its groups. Search by column, row, or “component 1”."]
     : ["Groups", "group", "Group", "The column groups. Search by column."];
   const signs = report.loadings?.some((own) => own.some((value) => value !== null))
-    ? " Numbers after columns are their correlations with the common factor of the group." : "";
+    ? " Numbers after columns are their correlations with the common factor of the group: a minus means that the column "
+      + "goes against it." : "";
   const heads = [head, "Columns", "Number", "Rows", "Mean |r|", "Row names"];
   section("biclusters", heading, h("p", {}, text + signs + listed), searchable("bicluster-table", noun, heads, make));
 }
@@ -54,7 +57,7 @@ function moves() {
     const text = size === 1 ? "alone" : count(size, "column");
     const made = h("span", { class: "chip" }, letter(family), h("small", {}, text));
     made.style.setProperty("--chip", groupColor(family, size === 1));
-    return made;
+    return cell(made, size === 1 ? "alone" : letter(family));
   };
   const built = (column) => row(
     [h("span", { class: "name" }, columnName(column)), ...families.map((_, g) => chip(column, g))],
@@ -74,24 +77,7 @@ function moves() {
   const text = movers
     ? `The letter of ${thousands(movers)} of ${count(all.length, "column")} differs between components.`
     : "Every column has the same letter in all components.";
-  section("moves", "Columns that change group",
+  section("moves", ["Columns that change group", "Changes"],
     h("p", {}, `Groups that share most columns have the same letter in all components. ${text}`),
     searchable("moves-table", "column", ["Column", ...families.map((_, g) => `Component ${g}`)], make, tick));
-}
-
-function made() {
-  const { version, python, numpy, date, parameters, command } = report.made;
-  const lines = parameters.map(({ name, value, default: usual }) => row(
-    [h("code", {}, name), h("code", {}, value), usual ? "default" : "set"], { class: usual ? null : "set" }));
-  const copied = () => {
-    copy.textContent = "Copied";
-    announce("Copied");
-  };
-  const write = () => navigator.clipboard?.writeText(command).then(copied);
-  const copy = h("button", { type: "button", onclick: write }, "Copy");
-  const again = [h("h3", {}, "To reproduce it"), h("pre", { tabindex: 0 }, h("code", {}, command ?? "")), copy];
-  section("made", "How it was made",
-    h("p", {}, `${report.estimator} of blockmix ${version}, Python ${python}, NumPy ${numpy}; page written ${date}.`),
-    command ? h("div", { class: "command" }, again) : null,
-    h("h3", {}, "Parameters"), table("Parameters of the model", ["Parameter", "Value", "Set or default"], lines));
 }

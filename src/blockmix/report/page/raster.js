@@ -34,7 +34,7 @@ class Raster {
   /**
    * Options: label for screen readers; viewport; gutter, the width on the left; footer, the height below;
    * ratio, height by width, or null for the height of the style sheet.
-   * Callbacks: shape() → [columns, rows] of cells; image() → canvas of pixels; overlay(context, place),
+   * Callbacks: shape() → [columns, rows] of cells; image() → canvas of pixels, optional; overlay(context, place),
    * margin(context, place) and below(context, place) draw on, left of and below it; describe(u, v) → lines of text.
    */
   constructor(options) {
@@ -67,7 +67,7 @@ class Raster {
     const place = this.place();
     if (place.box.width < 2) return;
     const { margin, width, height, X, Y } = place;
-    const sharp = printing ? 2 : window.devicePixelRatio || 1;
+    const sharp = sharpness();
     const size = [Math.round((margin + width) * sharp), Math.round((height + this.footer) * sharp)];
     if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) [this.canvas.width, this.canvas.height] = size;
     const context = this.canvas.getContext("2d");
@@ -77,11 +77,11 @@ class Raster {
     context.beginPath();
     context.rect(margin, 0, width, height);
     context.clip();
-    const image = this.image();
+    const image = this.image?.();
     const zoom = this.viewport.zoom * sharp;
-    context.imageSmoothingEnabled = image.width > width * zoom || image.height > height * zoom;
+    context.imageSmoothingEnabled = image?.width > width * zoom || image?.height > height * zoom;
     context.imageSmoothingQuality = "high";
-    context.drawImage(image, X(0), Y(0), X(1) - X(0), Y(1) - Y(0));
+    if (image) context.drawImage(image, X(0), Y(0), X(1) - X(0), Y(1) - Y(0));
     this.overlay(context, place);
     this.crosshair(context, place);
     context.restore();
@@ -96,7 +96,7 @@ class Raster {
 
   crosshair(context, { X, Y, margin, width, height }) {
     const cursor = this.viewport.cursor;
-    if (!cursor || printing) return;
+    if (!cursor || printing || exporting) return;
     const [columns, rows] = this.shape();
     const [i, j] = [Math.floor(cursor.u * columns), Math.floor(cursor.v * rows)];
     context.fillStyle = ink("text");
@@ -204,12 +204,4 @@ function showTip(lines, x = 0, y = 0) {
   const beyond = x + 16 + width > document.documentElement.clientWidth;
   tip.style.left = `${Math.max(4, beyond ? x - width - 12 : x + 16)}px`;
   tip.style.top = `${Math.max(4, y + 18 + height > window.innerHeight ? y - height - 12 : y + 18)}px`;
-}
-
-/** Text truncated to a width. */
-function fitted(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  let length = text.length;
-  while (length > 1 && context.measureText(text.slice(0, length) + "…").width > width) length--;
-  return text.slice(0, length) + "…";
 }

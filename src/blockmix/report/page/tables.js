@@ -1,18 +1,34 @@
 // Tables, searchable tables, and lists of names within a cell.
 
-function table(caption, heads, rows, attributes = {}) {
+/** A table that can be downloaded; rows come from `row`, or are a tbody that is filled by `searchable`. */
+function table(caption, heads, rows, attributes = {}, records = null) {
   const head = h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)));
   const made = h("table", attributes, h("caption", { class: "unseen" }, caption), h("thead", {}, head));
   made.append(rows instanceof Element ? rows : h("tbody", {}, rows));
   const box = h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 }, made);
   const resized = new ResizeObserver(() => box.classList.toggle("wide", made.offsetWidth > box.clientWidth));
   [box, made].forEach((element) => resized.observe(element));
-  return box;
+  const lines = () => [heads, ...(records ? records() : [...rows].map(({ values }) => values))];
+  return h("div", { class: "table" }, box, h("div", { class: "gets" }, csvButton(caption, lines)));
 }
 
+/** A cell that shows one thing and is another in a file. */
+function cell(shown, value) {
+  return { shown, value };
+}
+
+/** A row of cells: texts, numbers, or what `cell` makes. Its plain values are kept for downloads. */
 function row(cells, attributes = {}) {
-  const [first, ...others] = cells.map((cell) => (typeof cell === "number" ? thousands(cell) : cell));
-  return h("tr", attributes, h("th", { scope: "row" }, first), others.map((cell) => h("td", {}, cell)));
+  const shown = (item) => item?.shown ?? (typeof item === "number" ? thousands(item) : item ?? "–");
+  const [first, ...others] = cells.map(shown);
+  const made = h("tr", attributes, h("th", { scope: "row" }, first), others.map((item) => h("td", {}, item)));
+  made.values = cells.map((item) => (item instanceof Element ? item.textContent : item?.shown ? item.value : item));
+  return made;
+}
+
+/** A figure with a number of digits, which a file has in full. */
+function figure(value, digits = 2) {
+  return value === null || value === undefined ? null : cell(signed(value, digits), value);
 }
 
 /** A table with a search field; make(query) returns builders of rows, of which the first 60 are shown. */
@@ -30,18 +46,26 @@ function searchable(id, noun, heads, make, ...extra) {
     more.hidden = rows.length <= most;
     more.textContent = `Show all ${thousands(rows.length)}`;
   };
+  const records = () => make("").map((build) => build().values);
   const label = h("label", { for: `${id}-search` }, "Search");
   const tools = h("div", { class: "search" }, label, field, extra.map((build) => build(() => fill())));
   fill();
-  return [tools, status, table(`Table: ${noun}s`, heads, body, { id }), more];
+  return [tools, status, table(`Table: ${noun}s`, heads, body, { id }, records), more];
 }
 
-/** A list of names, long ones folded. Names that match the search come first and are highlighted. */
+/**
+ * A list of names, long ones folded. Items are names, or { name, note, pale } with a figure after the name and its
+ * opacity. Names that match the search come first and are highlighted.
+ */
 function names(list, most, query = "") {
-  const hit = (name) => query !== "" && name.toLowerCase().includes(query);
-  const sorted = query ? [...list.filter(hit), ...list.filter((name) => !hit(name))] : list;
-  const written = (part) =>
-    part.flatMap((name, i) => [i ? ", " : "", h(hit(name) ? "mark" : "span", { class: "name" }, name)]);
+  const items = list.map((item) => (typeof item === "string" ? { name: item } : item));
+  const hit = ({ name }) => query !== "" && name.toLowerCase().includes(query);
+  const sorted = query ? [...items.filter(hit), ...items.filter((item) => !hit(item))] : items;
+  const written = (part) => part.flatMap((item, i) => {
+    const made = h(hit(item) ? "mark" : "span", { class: "name" }, item.name);
+    if (item.pale !== undefined) made.style.opacity = item.pale;
+    return [i ? ", " : "", made, item.note ? h("small", {}, `\u00a0${item.note}`) : ""];
+  });
   const made = h("span", { class: "names" }, written(sorted.slice(0, most)));
   if (sorted.length > most) {
     const unfold = () => rest.replaceWith(", ", ...written(sorted.slice(most)));
@@ -49,7 +73,7 @@ function names(list, most, query = "") {
     const rest = h("button", { type: "button", class: "more", onclick: unfold }, text);
     made.append(" ", rest);
   }
-  return made;
+  return cell(made, items.map(({ name }) => name).join("; "));
 }
 
 /** A small square in the color of a group. */

@@ -1,0 +1,117 @@
+// Differences: the columns and the column groups that tell a component from the rest.
+
+const TOP_COLUMNS = 8; // of each component
+
+const APART = "Difference of a component's mean from the mean of all other components, in standard deviations within "
+  + "components. The columns with the largest differences:";
+const SCORES = "Mean score of each component in the column groups: the mean of the group's standardized columns, those "
+  + "that go against the others turned round, in standard deviations from the mean of all rows.";
+
+function differences(found) {
+  const weights = report.summaries.map(({ weight }) => weight);
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const rest = (g, column) => weights.reduce((sum, weight, other) =>
+    sum + (other === g ? 0 : (weight * found.means[other][column]) / (total - weights[g])), 0);
+  const lines = () => [["component", "column", "difference", "mean", "mean_of_others"],
+    ...found.columns.flatMap((own, g) => own.map((value, column) =>
+      [g, columnName(column), value, found.means[g][column], plain(rest(g, column))]))];
+  const largest = Math.max(...found.columns.flatMap((own) => own.map(Math.abs)));
+  const card = (own, g) => {
+    const top = own.map((_, column) => column).sort((a, b) => Math.abs(own[b]) - Math.abs(own[a])).slice(0, TOP_COLUMNS);
+    const line = (column) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: "name" }, columnName(column))),
+      h("td", { class: "wide-bar" }, signedBar(own[column], largest, componentColor(g))),
+      h("td", { class: "figure" }, signed(own[column], 1)),
+      h("td", { class: "figure soft" }, `${short(found.means[g][column])} against ${short(rest(g, column))}`));
+    const heads = ["Column", "Difference", "", "Mean against others"];
+    return h("div", {}, h("h3", {}, mark(g), `Component ${g}`),
+      h("table", { class: "bars" }, h("caption", { class: "unseen" }, `Columns of component ${g}`),
+        h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, top.map(line))));
+  };
+  section("apart", ["What tells the clusters apart", "Differences"], h("p", {}, APART),
+    h("div", { class: "cards" }, found.columns.map(card)),
+    h("div", { class: "gets" }, csvButton("differences", lines)), profiles(found.groups));
+}
+
+/** A number as files have it: without digits that mean nothing. */
+function plain(value) {
+  return Number(value.toPrecision(4));
+}
+
+function short(value) {
+  const size = Math.abs(value);
+  const text = size >= 1e6 || (size > 0 && size < 1e-3) ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+  return text.replaceAll("-", "−");
+}
+
+/** A bar to the left or right of the middle. */
+function signedBar(value, largest, color) {
+  const bar = h("span", { "aria-hidden": "true" });
+  const width = (50 * Math.abs(value)) / largest;
+  Object.assign(bar.style, { background: color, width: `${width}%`, left: `${value < 0 ? 50 - width : 50}%` });
+  return h("span", { class: "signed-bar" }, bar);
+}
+
+/** The sign of a component: its color and shape, as in the map of the rows. */
+function mark(g) {
+  return h("svg", { class: "sign", viewBox: "0 0 12 12", "aria-hidden": "true" },
+    h("path", { d: shapePath(g, 6, 6, 4.6), fill: componentColor(g) }));
+}
+
+/** Path of the shape of a component: circle, square, triangle or diamond. */
+function shapePath(g, x, y, r) {
+  const points = (list) => `M${list.map(([dx, dy]) => `${(x + dx).toFixed(2)} ${(y + dy).toFixed(2)}`).join("L")}Z`;
+  const s = 0.89 * r;
+  return [
+    `M${x - r} ${y}A${r} ${r} 0 1 1 ${x + r} ${y}A${r} ${r} 0 1 1 ${x - r} ${y}Z`,
+    points([[-s, -s], [s, -s], [s, s], [-s, s]]),
+    points([[0, -1.15 * r], [1.1 * r, 0.8 * r], [-1.1 * r, 0.8 * r]]),
+    points([[0, -1.25 * r], [1.25 * r, 0], [0, 1.25 * r], [-1.25 * r, 0]]),
+  ][Math.floor(g / COMPONENT_COLORS.length + g) % 4];
+}
+
+/** Scores of the components in the groups of each of them, as points on a line for each group. */
+function profiles(scores) {
+  if (!scores.some((own) => own.length)) return null;
+  const box = responsive((width) => profile(scores, width));
+  const heads = ["groups_of", "group", "columns", ...report.summaries.map((_, g) => `component ${g}`)];
+  const lines = () => [heads, ...scores.flatMap((own, v) => own.map((line, k) =>
+    [v, k, groupsOf(report.views[v].labels)[k].map(columnName).join("; "), ...line]))];
+  return [h("h3", { class: "second" }, "Profiles of the column groups"), h("p", {}, SCORES), box,
+    h("div", { class: "gets" }, legend(), svgButton("profiles", () => box.firstChild), csvButton("profiles", lines))];
+}
+
+function legend() {
+  return h("span", { class: "legend" }, report.summaries.map((_, g) => h("span", {}, mark(g), `component ${g}`)));
+}
+
+function profile(scores, width) {
+  const narrow = width < 560;
+  const [left, step] = [narrow ? 10 : Math.round(width * 0.42), narrow ? 40 : 26];
+  const most = Math.max(...scores.flat(2).map(Math.abs)) * 1.08;
+  const X = (value) => left + ((value / most + 1) / 2) * (width - left - 14);
+  const context = h("canvas").getContext("2d");
+  context.font = `12px ${FONT}`;
+  let y = 4;
+  const line = (own, k, v) => {
+    const columns = groupsOf(report.views[v].labels)[k];
+    const text = `Group ${k} · ${columns.length}: ${loaded(v, columns).map(({ name }) => name).join(", ")}`;
+    const name = fitted(context, text, narrow ? width - 20 : left - 16);
+    y += step;
+    return h("g", {}, h("title", {}, `${text}: ${own.map((value, g) => `component ${g} ${signed(value)}`).join(", ")}`),
+      narrow ? h("text", { x: left, y: y - 24 }, name) : h("text", { x: left - 10, y: y - 6, "text-anchor": "end" }, name),
+      h("line", { x1: left, x2: width - 14, y1: y - 10, y2: y - 10, class: "rule" }),
+      own.map((value, g) => h("path", { d: shapePath(g, X(value), y - 10, 5.5), fill: componentColor(g) })));
+  };
+  const part = (own, v) => {
+    if (!own.length) return [];
+    const title = scores.length > 1 ? `Groups of component ${v}` : "";
+    y += title ? 24 : 0;
+    const head = h("text", { x: narrow ? left : left - 10, y: y - 4, "text-anchor": narrow ? "start" : "end", class: "strong" }, title);
+    return [head, own.map((values, k) => line(values, k, v))];
+  };
+  const parts = scores.map(part);
+  const end = Math.floor(most * 5) / 5;
+  const tick = (value) => h("text", { x: X(value), y: y + 16, "text-anchor": "middle", class: "soft" }, signed(value, 1));
+  return h("svg", { viewBox: `0 0 ${width} ${y + 24}`, class: "profile", role: "img", "aria-label": SCORES },
+    h("line", { x1: X(0), x2: X(0), y1: 2, y2: y, class: "zero" }), parts, [-end, 0, end].map(tick));
+}
