@@ -2,8 +2,8 @@
 
     python benchmarks/command_memory.py [--rows 5000000] [--columns 30] [--kind parquet] [--folder DIR]
 
-The file (float32, three row clusters, five column groups) is made first and removed at the end. The fit runs in full, is
-killed by SIGKILL midway and resumed from its checkpoint, and is interrupted by SIGINT.
+The file (float32, three row clusters, five column groups) is made first and removed at the end. The fit runs in full,
+is killed by SIGKILL midway and resumed from its checkpoint, and is interrupted by SIGINT.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from blockmix.cli.options import (
     CheckpointOption,
     LabelOption,
     MixtureOptions,
+    MoreOptions,
     ReadingOptions,
     TopVarianceOption,
     WritingOptions,
@@ -60,6 +61,14 @@ ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="The model.blockmix of an earlier command.", show_default=False)
 ]
 
+FittedArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[FILE]",
+        help="The table that was fitted; by default the one that the summary beside the model names.",
+    ),
+]
+
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -87,7 +96,7 @@ def blockmix(
         "zcat data.csv.gz | blockmix fit - --components 2:4 --json",
     )
 )
-@takes(MixtureOptions, ReadingOptions, WritingOptions)
+@takes(MixtureOptions, MoreOptions, ReadingOptions, WritingOptions)
 def fit(
     ctx: typer.Context,
     file: FileArgument,
@@ -96,6 +105,7 @@ def fit(
     checkpoint: CheckpointOption = None,
     *,
     mixture: MixtureOptions,
+    more: MoreOptions,
     reading: ReadingOptions,
     writing: WritingOptions,
 ) -> None:
@@ -107,7 +117,7 @@ def fit(
     """
     if checkpoint is not None and len(mixture.components) * len(mixture.groups) > 1:
         raise typer.BadParameter("it belongs to one fit: give one number with --components", param_hint="--checkpoint")
-    _mixture(ctx, file, label, top_variance, (mixture, "bic", None, checkpoint), reading, writing)
+    _mixture(ctx, file, label, top_variance, (mixture, "bic", None, checkpoint), reading, writing, more)
 
 
 @app.command(
@@ -147,7 +157,7 @@ def select(
         "blockmix covariance genes.parquet --groups 20 --shrinkage 0.2",
     )
 )
-@takes(ReadingOptions, WritingOptions)
+@takes(MoreOptions, ReadingOptions, WritingOptions)
 def covariance(
     ctx: typer.Context,
     file: FileArgument,
@@ -161,6 +171,7 @@ def covariance(
     ] = None,
     top_variance: TopVarianceOption = None,
     *,
+    more: MoreOptions,
     reading: ReadingOptions,
     writing: WritingOptions,
 ) -> None:
@@ -184,6 +195,7 @@ def covariance(
             ctx.obj,
             writing,
             file,
+            more=more,
         )
 
 
@@ -260,13 +272,7 @@ def predict(
 def report(
     ctx: typer.Context,
     model: ModelArgument,
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[FILE]",
-            help="The table that was fitted; by default the one that the summary beside the model names.",
-        ),
-    ] = None,
+    file: FittedArgument = None,
     label: LabelOption = None,
     out: Annotated[
         Any, option("The page; report.html beside the model by default.", parser=path, metavar="PAGE")
@@ -282,6 +288,41 @@ def report(
         from blockmix.cli.reporting import write_page
 
         write_page(model, file, label, out, reading, ctx.obj)
+
+
+@app.command(
+    epilog=examples(
+        "blockmix stability wine-blockmix/model.blockmix",
+        "blockmix stability wine-blockmix/model.blockmix wine.csv --resamples 500 --refits 0",
+        "blockmix stability visits-blockmix/model.blockmix visits.csv --units patient",
+    )
+)
+@takes(ReadingOptions, WritingOptions)
+def stability(
+    ctx: typer.Context,
+    model: ModelArgument,
+    file: FittedArgument = None,
+    resamples: Annotated[int, option("Random weighings for column groups.", min=1, metavar="N")] = 100,
+    refits: Annotated[
+        int, option("Random weighings for row clusters, which are fitted again.", min=0, metavar="N")
+    ] = 25,
+    units: Annotated[
+        str | None, option("Column of what rows depend on, such as patients: its rows share a weight.", metavar="COL")
+    ] = None,
+    seed: Annotated[int, option("Random seed.", min=0, max=2**32 - 1, metavar="N")] = 0,
+    *,
+    reading: ReadingOptions,
+    writing: WritingOptions,
+) -> None:
+    """How often the column groups and row clusters of a model come back when rows are weighed at random.
+
+    Writes groups.csv, clusters.csv, summary.json and report.html into the folder stability beside the model.
+    """
+    with errors_reported():
+        from blockmix.cli.reporting import write_again
+
+        more = MoreOptions(resamples=resamples, refits=refits)
+        write_again(model, file, more, {"units": units, "seed": seed}, reading, writing, ctx.obj)
 
 
 @app.command(
@@ -320,6 +361,7 @@ def _mixture(
     settings: tuple[Any, ...],
     reading: ReadingOptions,
     writing: WritingOptions,
+    more: MoreOptions | None = None,
 ) -> None:
     with errors_reported():
         from blockmix.cli.data import read_data
@@ -334,4 +376,5 @@ def _mixture(
             ctx.obj,
             writing,
             file,
+            more=more,
         )

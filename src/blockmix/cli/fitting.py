@@ -15,6 +15,7 @@ from blockmix.cli.reading.file_rows import watched
 from blockmix.cli.reading.large import LARGE
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.estimators.stability.values import Stability
 from blockmix.selection.table import SelectionTable, select
 
 _MANY = 20  # candidates
@@ -22,13 +23,14 @@ _MANY = 20  # candidates
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted model, the comparison that chose it, the warnings of the fit, and whether Ctrl-C cut it short."""
+    """A fitted model, the comparison that chose it, its warnings, whether Ctrl-C cut it short, and its stability."""
 
     model: Any
     selection: SelectionTable | None = None
     warnings: list[str] | None = None
     seconds: float = 0.0
     interrupted: bool = False
+    stability: Stability | None = None
 
 
 def fit_mixture(

@@ -19,6 +19,7 @@ RULES = ("auto", "optimal", "silhouette", "bic")
 STARTS = ("kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
 CRITERIA = ("bic", "icl", "aic")
 TAILS = ("normal", "t")
+FIGURES = ("pdf", "svg", "png")
 _LONGEST = 1_000_000  # numbers in a range
 
 
@@ -174,6 +175,36 @@ class MixtureOptions:
         option("From 0 to 1: shrinks covariances towards the diagonal; for few rows.", min=0, max=0.99, metavar="A"),
     ] = None
     max_iter: Annotated[int, option("Maximum number of iterations of a start.", min=1, metavar="N")] = 200
+
+
+def formats(text: str) -> tuple[str, ...]:
+    """Formats of figures.
+
+    Examples
+    --------
+    >>> formats("pdf,png")
+    ('pdf', 'png')
+    """
+    return tuple(dict.fromkeys(choice(*FIGURES)(part.strip()) for part in text.split(",")))
+
+
+@dataclass(frozen=True)
+class MoreOptions:
+    """Results on request."""
+
+    figures: Annotated[
+        Any,
+        option(
+            "Write figures for a paper: pdf, svg, png, or several of them, as in pdf,png.",
+            parser=formats,
+            metavar="FORMATS",
+        ),
+    ] = None
+    stability: Annotated[
+        bool, option("Measure how often groups and clusters come back when rows are weighed at random.", "--stability")
+    ] = False
+    resamples: Annotated[int, option("Random weighings of --stability for column groups.", min=1, metavar="N")] = 100
+    refits: Annotated[int, option("Random weighings of --stability for row clusters.", min=0, metavar="N")] = 25
 
 
 TopVarianceOption = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import typer
 import blockmix
 from blockmix.cli import results
 from blockmix.cli.data import Data
+from blockmix.cli.figures import write_figures
 from blockmix.cli.fitting import Fitted
 from blockmix.cli.messages import note
-from blockmix.cli.options import ReadingOptions, WritingOptions
+from blockmix.cli.options import MoreOptions, ReadingOptions, WritingOptions
 from blockmix.cli.progress import progress_bar
 from blockmix.cli.reading.file_rows import watched
+from blockmix.cli.stability import measure, write_stability
 from blockmix.cli.streams import check_output
 from blockmix.cli.tables import COLUMN_HEAD, column_lines, group_texts, row_head, row_lines, selection_line, values
 from blockmix.estimators.covariance import BlockDiagonalCovariance
@@ -25,7 +28,7 @@ from blockmix.structure.partition import Partition
 
 _LINES = 14  # printed for one component
 _FARTHEST = 5  # rows listed
-_PAGE_ROWS = 20_000  # rows of a large table that the page shows
+_SHOWN_ROWS = 20_000  # rows of a large table that the page and the figures show
 
 
 def run(
@@ -36,6 +39,7 @@ def run(
     command: str,
     writing: WritingOptions,
     *inputs: str,
+    more: MoreOptions | None = None,
 ) -> None:
     """Read a table, fit a model to it, write the results to `out` and print the summary.
 
@@ -45,17 +49,28 @@ def run(
     with results.folder(out, kind, inputs) as folder:
         data = read()
         fitted = fit(data)
+        if more is not None and more.stability and not fitted.interrupted:
+            seed = getattr(fitted.model, "random_state", None) or 0
+            fitted = replace(fitted, stability=measure(fitted.model, data, more, seed))
         summary = {"kind": kind, "folder": str(out)} | _summary(data, fitted, command)
         with results.blaming(out):
-            _write(folder, data, fitted, summary, writing.raw_text)
+            _write_tables(folder, data, fitted, summary, writing.raw_text)
+            shown = _shown(data)
+            if more is not None and more.figures:
+                with progress_bar("drawing the figures"):
+                    write_figures(folder, shown, fitted, more.figures)
+            names = sorted(path.name for path in folder.iterdir())
+            summary["files"] = [*names, results.SUMMARY, results.REPORT]
+            results.write_json(folder / results.SUMMARY, summary)
+            report(folder / results.REPORT, fitted, shown, command)
     print_summary(summary, fitted, writing.json)
     if fitted.interrupted:
         note("blockmix: interrupted, the best model so far was written")
         raise typer.Exit(130)
 
 
-def _write(folder: Path, data: Data, fitted: Fitted, summary: dict[str, Any], raw: bool) -> None:
-    """Write all files of a fit, and complete its summary."""
+def _write_tables(folder: Path, data: Data, fitted: Fitted, summary: dict[str, Any], raw: bool) -> None:
+    """Write the model and all tables of a fit, and complete its summary."""
     model, X, selection = fitted.model, data.X, fitted.selection
     names = column_names(model)
     with progress_bar("writing the results", 1) as bar, watched(X, bar.update):
@@ -74,24 +89,23 @@ def _write(folder: Path, data: Data, fitted: Fitted, summary: dict[str, Any], ra
         tried = [selection_line(row) for row in selection.rows]
         results.write_csv(folder / results.SELECTION, list(tried[0]), [list(line.values()) for line in tried], raw)
         summary |= {"criterion": selection.criterion, "selection": tried}
-    summary["files"] = [*sorted(path.name for path in folder.iterdir()), results.SUMMARY, results.REPORT]
-    results.write_json(folder / results.SUMMARY, summary)
-    report(folder / results.REPORT, fitted, data, summary["command"])
+    if fitted.stability is not None:
+        write_stability(folder, fitted.stability, raw)
+
+
+def _shown(data: Data) -> Data:
+    """The rows that pages and figures show: all, or a sample of a large table."""
+    with progress_bar("drawing a sample", 1) as bar, watched(data.X, bar.update):
+        return Data(data.table.sample(_SHOWN_ROWS), data.label, data.reading)
 
 
 def report(path: Path, fitted: Fitted, data: Data | None, command: str) -> None:
     """Write the report of a model; of a large table it shows a sample of the rows."""
     from blockmix.report import write_report
 
-    warnings = fitted.warnings
+    data = None if data is None else _shown(data)
+    labels = None if data is None or data.labels is None else ["" if text is None else text for text in data.labels]
     with progress_bar("writing the report"):
-        if data is not None:
-            N, shown = data.table.shape[0], data.table.sample(_PAGE_ROWS)
-            data = Data(shown, data.label, data.reading)
-            if len(shown.row_names) < N:
-                text = f"this page shows a sample of {len(shown.row_names)} of the {N} rows that were fitted"
-                warnings = [*(warnings or ()), text]
-        labels = None if data is None or data.labels is None else ["" if text is None else text for text in data.labels]
         write_report(
             fitted.model,
             path,
@@ -100,9 +114,21 @@ def report(path: Path, fitted: Fitted, data: Data | None, command: str) -> None:
             labels=labels,
             row_names=None if data is None else data.table.row_names,
             title=None if data is None else Path(data.table.source).name,
-            warnings=warnings,
+            stability=fitted.stability,
+            warnings=_page_warnings(fitted, data),
             command=command,
         )
+
+
+def _page_warnings(fitted: Fitted, data: Data | None) -> list[str] | None:
+    """The warnings of the fit, and that the page shows a sample if so."""
+    N = len(getattr(fitted.model, "row_labels_", ()))
+    if data is None or (n := data.table.shape[0]) >= N:
+        return fitted.warnings
+    return [
+        *(fitted.warnings or ()),
+        f"this page shows a sample of {n} of the {N} rows: counts of rows are the sample's",
+    ]
 
 
 def _summary(data: Data, fitted: Fitted, command: str) -> dict[str, Any]:
@@ -167,6 +193,8 @@ def print_summary(summary: dict[str, Any], fitted: Fitted, json: bool) -> None:
         print(f"\nAgreement of the clusters with {summary['label']}: adjusted Rand index {summary['ari']:.3f}")
     if summary.get("farthest"):
         print("\n" + _far_text(summary, fitted.model.n_features_in_))
+    if fitted.stability is not None:
+        print(f"\n{fitted.stability}")
     print(f"\nWritten to {summary['folder']}: {', '.join(summary['files'])}")
 
 
