@@ -45,7 +45,7 @@ def test_the_spread_of_parts_adds_up_where_a_part_does_not_count() -> None:
     mean = np.average(X, weights=weights, axis=0)
     assert_allclose(spread.mean, mean, rtol=1e-12)
     assert_allclose(spread.squares, weights @ (X - mean) ** 2, rtol=1e-8)
-    assert (spread.n_rows, spread.weight) == (300, weights.sum())
+    assert (spread.n_rows, spread.observed.weight) == (300, weights.sum())
 
 
 def test_rows_in_memory_and_from_a_file_have_the_same_chunks(tmp_path: Path) -> None:

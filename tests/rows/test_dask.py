@@ -206,9 +206,9 @@ def blocks(values: list[Any]) -> Any:
     return da.concatenate([da.from_delayed(dask.delayed(value), (len(value), 6), float) for value in values])
 
 
-def with_nan() -> Any:
+def with_infinity() -> Any:
     X = table()
-    X[222, 3] = np.nan
+    X[222, 3] = np.inf
     return X
 
 
@@ -219,8 +219,11 @@ def with_nan() -> Any:
             lambda: da.concatenate([da.from_delayed(dask.delayed(failing)(i), (50, 6), float) for i in range(4)]),
             r"^block 2 of X cannot be read \(OSError: the disk is gone\)$",
         ),
-        (lambda: as_array(with_nan()), r"^block 2 of X: row 222 has nan in column 3: fill it or leave the row out$"),
-        (lambda: as_frame(with_nan()), r"^block 1 of X: row 222 has nan in column 3 \('hip'\): fill it"),
+        (
+            lambda: as_array(with_infinity()),
+            r"^block 2 of X: row 222 has inf in column 3: fill it or leave the row out$",
+        ),
+        (lambda: as_frame(with_infinity()), r"^block 1 of X: row 222 has inf in column 3 \('hip'\): fill it"),
         (
             lambda: blocks([table(100), table(100)[:, 1:]]),
             r"^block 1 of X has shape \(100, 5\) instead of \(rows, 6\)",

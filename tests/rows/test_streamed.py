@@ -64,17 +64,17 @@ def changing() -> Callable[[], Iterator[Matrix]]:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "nan in a file": (
-        lambda folder: as_npy(with_value(np.nan), folder),
-        r"X\.npy, rows 192 to 255: row 222 has nan in column 3: fill it or leave the row out$",
+    "infinity in a file": (
+        lambda folder: as_npy(with_value(np.inf), folder),
+        r"X\.npy, rows 192 to 255: row 222 has inf in column 3: fill it or leave the row out$",
     ),
     "infinity in a mapping": (
         lambda folder: np.load(as_npy(with_value(np.inf), folder), mmap_mode="r"),
         r"X\.npy, rows 192 to 255: row 222 has inf in column 3: fill it",
     ),
-    "nan in a chunk": (
-        lambda folder: pieces_of(with_value(np.nan)),
-        r"^chunk 2 of X cannot be read \(ValueError: its row 22 has nan in column 3: fill it or leave the row out\)$",
+    "infinity in a chunk": (
+        lambda folder: pieces_of(with_value(np.inf)),
+        r"^chunk 2 of X cannot be read \(ValueError: its row 22 has inf in column 3: fill it or leave the row out\)$",
     ),
     "other columns": (
         lambda folder: lambda: iter([table()[:100], table()[100:, 1:]]),
@@ -106,9 +106,9 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         r"X\.npy holds values of type <U1: give numbers$",
     ),
     "no file of rows": (lambda folder: folder / "X.csv", r"X\.csv is no file that rows are read from: give \.npy, "),
-    "missing value in a row group": (
-        lambda folder: as_parquet(with_value(np.nan), folder / "X.parquet"),
-        r"X\.parquet, row group 1: row 222 has nan in column 3 \('hip'\): fill it or leave the row out$",
+    "infinity in a row group": (
+        lambda folder: as_parquet(with_value(np.inf), folder / "X.parquet"),
+        r"X\.parquet, row group 1: row 222 has inf in column 3 \('hip'\): fill it or leave the row out$",
     ),
     "truncated parquet": (
         lambda folder: truncated(as_parquet(table(), folder / "X.parquet")),

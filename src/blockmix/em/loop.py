@@ -160,7 +160,13 @@ def reseed(family: Family[P, S], rows: Rows, old: P, g: int) -> tuple[int, P]:
 
 
 def _least_likely(chunk: Chunk, family: Family[P, S], parameters: P) -> tuple[float, int, FloatArray]:
-    """Least log-density among the rows of a chunk that count, the row's number and its standardized values."""
-    density = np.where(chunk.weights > 0, logsumexp(family.log_joint(chunk, parameters), axis=1), np.inf)
+    """Least log-density among the rows of a chunk that count, the row's number and its standardized values.
+
+    A gap has the mean of the component that the row is nearest to.
+    """
+    joint = family.log_joint(chunk, parameters)
+    density = np.where(chunk.weights > 0, logsumexp(joint, axis=1), np.inf)
     i = int(np.argmin(density))
-    return float(density[i]), chunk.place.start + i, (chunk.X[i] - chunk.location) / chunk.scale
+    values = (chunk.X[i] - chunk.location) / chunk.scale
+    values = np.where(np.isnan(values), parameters.means[joint[i].argmax()], values)
+    return float(density[i]), chunk.place.start + i, values

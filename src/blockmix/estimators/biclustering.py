@@ -25,6 +25,7 @@ from blockmix.em.starts.modes import Mode, modes
 from blockmix.estimators.base import Scorer
 from blockmix.estimators.em_mixture import Describer, EMMixture
 from blockmix.estimators.far_rows import FarRows, far_rows
+from blockmix.estimators.gaps import TakesGaps
 from blockmix.estimators.stability.methods import StableMixture
 from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
@@ -36,7 +37,7 @@ from blockmix.structure.objective import bic_price
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 
-class GaussianBiclustering(StableMixture, FarRows, EMMixture[Parameters, Statistics]):
+class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Parameters, Statistics]):
     """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
 
     Parameters
@@ -214,7 +215,7 @@ class GaussianBiclustering(StableMixture, FarRows, EMMixture[Parameters, Statist
             FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
             self.shared_covariance and self.n_components > 1,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
-            bic_price(rows.total_weight) if priced else 0.0,
+            bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
         )
         return BlockFamily(proposer, rows.total_weight, self.tails == "t")
 

@@ -181,7 +181,7 @@ class EMMixture(Mixture, Generic[P, S]):
             return [Start("given", partial(_begin, family, rows, family.loose(self.tol), z))]
         kinds = (portfolio_of(rows.n_rows, rows.n_columns) if self._is_portfolio else [self.init]) * self.n_init
         kinds = kinds if self.n_components > 1 else kinds[:1]  # one component has one start, whatever it is called
-        standard = (sample.X - sample.location) / sample.scale
+        standard = np.nan_to_num((sample.X - sample.location) / sample.scale)  # in a gap the mean of the column
         self._forecast(standard, sample.weights, kinds)
         different, weights, place = distinct(standard, sample.weights, self.n_components)
         return [
@@ -288,6 +288,8 @@ def _begin(family: Family[P, S], rows: Rows, tolerance: float, z: FloatArray) ->
 
 def _shift(rows: Rows) -> float:
     """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
+    if rows.observed is not None and rows.has_gaps:
+        return float(rows.observed.columns @ np.log(rows.scale))
     return rows.total_weight * float(np.log(rows.scale).sum())
 
 

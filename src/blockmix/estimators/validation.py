@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from blockmix.rows import Rows, in_memory, is_elsewhere, opened
@@ -22,22 +23,25 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
     """Standardized rows, at least two and one per component; the estimator takes over their columns."""
     least = max(2, estimator.n_components)
     if is_elsewhere(X):
-        rows = opened(X, counts(sample_weight, None, least)).measured()
+        rows = opened(X, counts(sample_weight, None, least), gaps=takes_gaps(estimator)).measured()
         if rows.n_rows < 2:
             raise ValueError(f"X has {rows.n_rows} row: at least 2 are needed")
         _refuse_few(estimator, rows.n_rows)
         _remember(estimator, rows)
-        return rows
-    X = matrix(estimator, X, accept_sparse="csr", ensure_min_samples=2)
-    _refuse_few(estimator, X.shape[0])
-    return in_memory(X, counts(sample_weight, X, least)).measured()
+    else:
+        X = matrix(estimator, X, accept_sparse="csr", ensure_min_samples=2)
+        _refuse_few(estimator, X.shape[0])
+        rows = in_memory(X, counts(sample_weight, X, least)).measured()
+    if 0 < rows.total_weight < least:
+        raise ValueError(f"the rows of X that have values count {rows.total_weight:g}: at least {least} are needed")
+    return rows
 
 
 def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None) -> Rows:
     """Rows in their own units, of the type and with the columns and the resolution of the fit."""
     dtype = estimator.means_.dtype
     if is_elsewhere(X):
-        rows = opened(X, counts(sample_weight, None, 0), dtype)
+        rows = opened(X, counts(sample_weight, None, 0), dtype, takes_gaps(estimator))
         _compare(estimator, rows)
     else:
         X = matrix(estimator, X, accept_sparse="csr", reset=False).astype(dtype, copy=False)
@@ -45,32 +49,45 @@ def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None
     return rows.resolved(getattr(estimator, "resolution_", rows.resolution))
 
 
+def takes_gaps(estimator: Any) -> bool:
+    """Whether an estimator takes rows with missing values."""
+    return bool(get_tags(estimator).input_tags.allow_nan)
+
+
 def matrix(estimator: Any, X: Any, **checks: Any) -> Any:
-    """X as a matrix of finite numbers, checked by scikit-learn; what is wrong with a data frame is said by column."""
+    """X as a matrix of numbers, checked by scikit-learn; what is wrong with a data frame is said by column.
+
+    NaN is a missing value where the estimator takes them, and refused where it does not.
+    """
+    gaps = takes_gaps(estimator)
     try:
-        return validate_data(estimator, X, dtype=_TYPES, **checks)
+        return validate_data(estimator, X, dtype=_TYPES, ensure_all_finite="allow-nan" if gaps else True, **checks)
     except ValueError as error:
-        _explain_frame(X, error)
+        _explain(X, error, gaps)
         raise
 
 
-def _explain_frame(X: Any, error: ValueError) -> None:
-    """Raise an error that names the columns of a data frame that are not numbers or not finite."""
-    if not (hasattr(X, "columns") and hasattr(X, "to_numpy") and len(X)):
+def _explain(X: Any, error: ValueError, gaps: bool) -> None:
+    """Raise an error that names the columns that are not numbers, infinite or, unless taken, NaN."""
+    if hasattr(X, "columns") and hasattr(X, "to_numpy") and len(X):
+        values = {str(name): np.asarray(X[name]) for name in X.columns}
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and not gaps and "NaN" in str(error):
+        values = {str(j): X[:, j] for j in range(X.shape[1])}
+    else:
         return
-    values = {str(name): np.asarray(X[name]) for name in X.columns}
     words = [name for name, column in values.items() if column.dtype.kind not in "biuf"]
     if words and "could not convert" in str(error):
         raise ValueError(
             f"column {_listed(words)} {'holds' if len(words) == 1 else 'hold'} text, not numbers: drop or encode such "
             "columns, for example with X.select_dtypes('number')"
         ) from None
-    counts = {name: int((~np.isfinite(column)).sum()) for name, column in values.items() if column.dtype.kind == "f"}
-    gaps = [f"{name} ({count})" for name, count in counts.items() if count]
-    if gaps:
+    refused = np.isinf if gaps else lambda column: ~np.isfinite(column)
+    counts = {name: int(refused(column).sum()) for name, column in values.items() if column.dtype.kind == "f"}
+    wrong = [f"{name} ({count})" for name, count in counts.items() if count]
+    if wrong:
         raise ValueError(
-            f"X has NaN or infinity in column {_listed(gaps)}: the number of such cells is in brackets; fill or drop "
-            "them"
+            f"X has {'infinity' if gaps else 'NaN or infinity'} in column {_listed(wrong)}: the number of such cells "
+            f"is in brackets; fill or drop them{'' if gaps else ', or use GaussianBiclustering, which takes NaN'}"
         ) from None
 
 

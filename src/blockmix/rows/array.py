@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from blockmix.rows.chunks import Chunk, Rows, chosen_rows, contiguous, in_order, places
+from blockmix.rows.chunks import Chunk, Observed, Rows, chosen_rows, contiguous, counting, in_order, places
 from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -43,7 +43,7 @@ class ArrayRows(Rows):
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray | None = None) -> ArrayRows:
         """The rows of an array in their own units, on as many threads as there are cores."""
-        counted = np.ones(len(X)) if weights is None else weights.astype(float)
+        counted = counting(X, np.ones(len(X)) if weights is None else weights.astype(float))
         return cls(X, counted, np.zeros(X.shape[1]), np.ones(X.shape[1]), os.cpu_count() or 1)
 
     @classmethod
@@ -55,6 +55,11 @@ class ArrayRows(Rows):
     def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
         """Type of the values."""
         return self.X.dtype
+
+    @cached_property
+    def observed(self) -> Observed:  # type: ignore[override]
+        """How many values there are."""
+        return self.map_sum(Observed.of)
 
     @property
     def total_weight(self) -> float:

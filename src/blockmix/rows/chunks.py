@@ -44,8 +44,9 @@ class Chunk:
     Attributes
     ----------
     X : array of shape (m, p)
-        Values as they are stored, row-major and writeable: compiled code has one version for these.
+        Values as they are stored, row-major and writeable: compiled code has one version for these. NaN is a gap.
     weights : array of shape (m,)
+        0 for rows without values.
     place : slice
         Numbers of the rows in the data.
     location, scale : arrays of shape (p,), in double precision
@@ -62,6 +63,17 @@ class Chunk:
     scale: FloatArray
     resolution: Resolution = EXACT
     codes: NDArray[np.uint16] | None = None
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether values are missing."""
+        return has_nan(self.X)
+
+    @cached_property
+    def observed(self) -> IntArray:
+        """Number of values of each row, shape (m,)."""
+        m, p = self.X.shape
+        return p - np.isnan(self.X).sum(axis=1) if self.has_gaps else np.full(m, p)
 
     @cached_property
     def units(self) -> tuple[FloatArray, FloatArray]:
@@ -99,6 +111,16 @@ def contiguous(X: FloatArray) -> FloatArray:
     return np.require(X, requirements=["C", "W"])
 
 
+def has_nan(X: FloatArray) -> bool:
+    """Whether any number is NaN."""
+    return bool(X.size) and bool(np.isnan(X.min()))
+
+
+def counting(X: FloatArray, weights: FloatArray) -> FloatArray:
+    """The weights of rows X, with 0 for rows without values."""
+    return np.where(np.isnan(X).all(axis=1), 0.0, weights) if has_nan(X) else weights
+
+
 class Rows(ABC):
     """Rows that can be read in chunks any number of times.
 
@@ -110,6 +132,7 @@ class Rows(ABC):
     scale: FloatArray
     dtype: np.dtype[Any]  # of the values
     resolution: Resolution
+    observed: Observed | None  # known once the rows have been measured
     names: list[str] | None = None  # of the columns, if the source has them
     is_array: ClassVar[bool] = False  # whether all rows are in memory, so that one more number per row costs little
 
@@ -135,6 +158,16 @@ class Rows(ABC):
     def n_columns(self) -> int:
         """Number of columns p."""
         return len(self.location)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether values are missing, or may be, as long as the rows have not been measured."""
+        return self.observed is None or self.observed.n_missing > 0
+
+    @property
+    def pair_weight(self) -> float:
+        """Mean number of rows that have both of two columns: what a covariance rests on."""
+        return self.total_weight if self.observed is None else self.observed.pairs
 
     def map_sum(self, function: Callable[[Chunk], S]) -> S:
         """Sum of a statistic over all chunks."""
@@ -203,11 +236,52 @@ def in_order(pool: Executor, function: Callable[[A], T], items: Iterable[A], ahe
 
 
 @dataclass(frozen=True, eq=False)
+class Observed:
+    """How many values there are.
+
+    Attributes
+    ----------
+    n_missing : int
+        Cells without a value.
+    weight : float
+        Σw of the rows, of which those without values have weight 0.
+    columns : array of shape (p,)
+        Σw of the rows that have a value in each column.
+    pairs : float
+        Mean over all pairs of columns of Σw of the rows that have both.
+    """
+
+    n_missing: int
+    weight: float
+    columns: FloatArray
+    pairs: float
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> Observed:
+        """Values of a chunk."""
+        weight, p = float(chunk.weights.sum()), chunk.X.shape[1]
+        if not chunk.has_gaps:
+            return cls(0, weight, np.full(p, weight), weight)
+        o = chunk.observed
+        pairs = o * (o - 1) / (p * (p - 1)) if p > 1 else o
+        columns = chunk.weights @ ~np.isnan(chunk.X)
+        return cls(int((p - o).sum()), weight, columns, float(chunk.weights @ pairs))
+
+    def __add__(self, other: Observed) -> Observed:
+        return Observed(
+            self.n_missing + other.n_missing,
+            self.weight + other.weight,
+            self.columns + other.columns,
+            self.pairs + other.pairs,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Spread:
-    """Number of rows, total weight, and mean (p,) and squared deviations (p,) of each column, in double precision."""
+    """Number of rows and values, and mean (p,) and squared deviations (p,) of each column, in double precision."""
 
     n_rows: int
-    weight: float
+    observed: Observed
     mean: FloatArray
     squares: FloatArray
 
@@ -219,30 +293,41 @@ class Spread:
         outlier, which would cost the variance its digits, they are measured again from the mean.
         """
         row = chunk.X[int(np.argmax(chunk.weights > 0))].astype(float)
+        if np.isnan(row).any():
+            there = ~np.isnan(chunk.X) & (chunk.weights > 0)[:, None]
+            first = chunk.X[there.argmax(axis=0), np.arange(len(row))]
+            row = np.where(there.any(axis=0), first, 0).astype(float)
         found = cls._about(chunk, row)
-        far = found.weight * (found.mean - row) ** 2 > _FAR * found.squares
+        far = found.observed.columns * (found.mean - row) ** 2 > _FAR * found.squares
         return cls._about(chunk, found.mean) if far.any() else found
 
     @classmethod
     def _about(cls, chunk: Chunk, shift: FloatArray) -> Spread:
         from blockmix.rows.kernels import deviations
 
-        weight = float(chunk.weights.sum())
+        observed = Observed.of(chunk)
+        weight = observed.columns
         offset, squares = np.zeros_like(shift), np.zeros_like(shift)
-        deviations(chunk.X, chunk.weights, shift, offset, squares)
-        offset /= weight or 1
-        return cls(len(chunk.X), weight, shift + offset, np.maximum(squares - weight * offset**2, 0))
+        X = np.where(np.isnan(chunk.X), shift, chunk.X) if chunk.has_gaps else chunk.X
+        deviations(X, chunk.weights, shift, offset, squares)
+        offset /= np.where(weight > 0, weight, 1)
+        return cls(len(X), observed, shift + offset, np.maximum(squares - weight * offset**2, 0))
 
     def __add__(self, other: Spread) -> Spread:
-        weight = self.weight + other.weight
-        share, gap = other.weight / (weight or 1), other.mean - self.mean
+        observed, own = self.observed + other.observed, self.observed.columns
+        weight, gap = observed.columns, other.mean - self.mean
+        share = other.observed.columns / np.where(weight > 0, weight, 1)
         with np.errstate(over="ignore"):
-            squares = self.squares + other.squares + gap**2 * (self.weight * share)
-        return Spread(self.n_rows + other.n_rows, weight, self.mean + gap * share, squares)
+            squares = self.squares + other.squares + gap**2 * (own * share)
+        return Spread(self.n_rows + other.n_rows, observed, self.mean + gap * share, squares)
 
     def units(self) -> dict[str, FloatArray]:
-        """Location and scale that give these rows mean 0 and variance 1; the scale of a constant column is 0."""
-        return {"location": self.mean, "scale": np.sqrt(self.squares / self.weight)}
+        """Location and scale that give these rows mean 0 and variance 1.
+
+        The scale of a constant column is 0; a column without values has neither.
+        """
+        weight = np.where(self.observed.columns > 0, self.observed.columns, np.nan)
+        return {"location": self.mean + 0 * weight, "scale": np.sqrt(self.squares / weight)}
 
 
 def chosen_rows(n_rows: int, weights: FloatArray | None, most: int, rng: np.random.RandomState) -> IntArray | None:

@@ -21,7 +21,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.blas import one_blas_thread
-from blockmix.rows.chunks import Chunk, Rows, S, chosen_rows, total
+from blockmix.rows.chunks import Chunk, Observed, Rows, S, Spread, chosen_rows, total
 from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.rows.streamed import Piece, Reading, sampled
 from blockmix.structure.types import FloatArray
@@ -52,6 +52,10 @@ class DaskRows(Rows):
         Whether the values are known to be finite.
     collection : object
         Where the blocks come from. Held so that the cluster does not release persisted blocks.
+    gaps : bool
+        Whether values may be missing.
+    observed : Observed or None
+        How many values there are, once they have been counted.
     """
 
     blocks: Sequence[Any]
@@ -64,9 +68,11 @@ class DaskRows(Rows):
     checked: bool = False
     collection: Any = None
     resolution: Resolution = EXACT
+    gaps: bool = False
+    observed: Observed | None = None
 
     @classmethod
-    def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None) -> DaskRows:
+    def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None, gaps: bool = False) -> DaskRows:
         """The rows of a collection in their own units; of its type, or double precision for whole numbers."""
         names, found = _columns(X)
         blocks = list(X.rechunk({1: -1}).to_delayed().ravel() if names is None else X.to_delayed())
@@ -79,7 +85,7 @@ class DaskRows(Rows):
         kept = np.dtype(dtype or (found if found == np.float32 else np.float64))
         p = X.shape[1]
         counted = None if weights is None else weights.astype(float)
-        return cls(blocks, lengths, counted, np.zeros(p), np.ones(p), kept, names, collection=X)
+        return cls(blocks, lengths, counted, np.zeros(p), np.ones(p), kept, names, collection=X, gaps=gaps)
 
     @property
     def n_rows(self) -> int:
@@ -89,11 +95,14 @@ class DaskRows(Rows):
     @property
     def total_weight(self) -> float:
         """Σw, the number of rows when all weights are 1."""
+        if self.observed is not None:
+            return self.observed.weight
         return float(self.n_rows if self.weights is None else self.weights.sum(dtype=float))
 
     def measured(self) -> DaskRows:
         """The same rows, standardized by their weighted mean and deviation."""
-        return super().measured()._in(checked=True)
+        spread = self.map_sum(Spread.of)
+        return self._in(checked=True, observed=spread.observed, **spread.units())
 
     def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
         """Draw at most `most` rows of positive weight, evenly and in order, as rows in memory."""
@@ -124,7 +133,8 @@ class DaskRows(Rows):
         run = uuid4().hex
         # One node of the graph: parameters go to a worker once, not with each of its blocks.
         shared = f"blockmix-parameters-{run}"
-        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, not self.checked)
+        check = not self.checked
+        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, check, self.gaps)
         tasks: dict[str, Any] = {shared: DataNode(shared, _Work(reading, work))}
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
         for number, block in enumerate(self.blocks):

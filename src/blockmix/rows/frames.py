@@ -66,7 +66,7 @@ class ChunkFactory:
     def pieces(self) -> Iterator[Piece]:
         """The chunks, one after the other."""
         for name, chunk in _told(self.make):
-            yield Piece(name, len(chunk), partial(_finite, chunk))
+            yield Piece(name, len(chunk), partial(_checked, chunk))
 
 
 def _told(make: Callable[[], Iterable[Any]]) -> Iterator[tuple[str, Any]]:
@@ -87,10 +87,10 @@ def _told(make: Callable[[], Iterable[Any]]) -> Iterator[tuple[str, Any]]:
         raise ValueError(f"chunk {number} of X cannot be read ({type(error).__name__}: {error})") from error
 
 
-def _finite(chunk: Any) -> Any:
+def _checked(chunk: Any) -> Any:
     values = np.asarray(chunk)
     # In every pass: a function may return something else at its second call.
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        row, j = np.argwhere(~np.isfinite(values))[0]
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        row, j = np.argwhere(np.isinf(values))[0]
         raise ValueError(f"its row {row} has {values[row, j]:g} in column {j}: fill it or leave the row out")
     return values

@@ -79,6 +79,8 @@ class Resolution:
 
 def _widths(x: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Repeated values of a column and the width of the interval of each; none if the column has too many values."""
+    there = ~np.isnan(x)
+    x, weights = x[there], weights[there]
     values, place = np.unique(x, return_inverse=True)
     mass = np.bincount(place, weights)
     upper = np.cumsum(mass)

@@ -15,7 +15,19 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from blockmix.rows.array import ArrayRows
-from blockmix.rows.chunks import Chunk, Rows, S, Spread, chosen_rows, contiguous, in_order, places, total
+from blockmix.rows.chunks import (
+    Chunk,
+    Observed,
+    Rows,
+    S,
+    Spread,
+    chosen_rows,
+    contiguous,
+    counting,
+    in_order,
+    places,
+    total,
+)
 from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.structure.types import FloatArray
 
@@ -71,6 +83,10 @@ class StreamedRows(Rows):
         Number of rows, 0 before they have been counted.
     n_threads : int
         Threads that read chunks.
+    gaps : bool
+        Whether values may be missing.
+    observed : Observed or None
+        How many values there are, once they have been counted.
     """
 
     source: Source
@@ -81,13 +97,15 @@ class StreamedRows(Rows):
     count: int = 0
     n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     resolution: Resolution = EXACT
+    gaps: bool = False
+    observed: Observed | None = None
 
     @classmethod
-    def of(cls, source: Source, weights: FloatArray | None = None, dtype: Any = None) -> Self:
+    def of(cls, source: Source, weights: FloatArray | None = None, dtype: Any = None, gaps: bool = False) -> Self:
         """The rows of a source in their own units; of its type, or double precision for whole numbers."""
         kept = np.dtype(dtype or (source.dtype if source.dtype == np.float32 else np.float64))
         counted = None if weights is None else weights.astype(float)
-        return cls(source, counted, np.zeros(source.n_columns), np.ones(source.n_columns), kept)
+        return cls(source, counted, np.zeros(source.n_columns), np.ones(source.n_columns), kept, gaps=gaps)
 
     @property
     def names(self) -> list[str] | None:  # type: ignore[override]
@@ -102,12 +120,14 @@ class StreamedRows(Rows):
     @property
     def total_weight(self) -> float:
         """Σw, the number of rows when all weights are 1."""
+        if self.observed is not None:
+            return self.observed.weight
         return float(self.count if self.weights is None else self.weights.sum(dtype=float))
 
     def measured(self) -> Self:
         """The same rows, counted and standardized by their weighted mean and deviation."""
         spread = self.map_sum(Spread.of)
-        return self._in(count=spread.n_rows, **spread.units())
+        return self._in(count=spread.n_rows, observed=spread.observed, **spread.units())
 
     def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
         """Draw at most `most` rows of positive weight, evenly and in order, as rows in memory."""
@@ -143,7 +163,7 @@ class StreamedRows(Rows):
 
     def _chunks(self, piece: Piece, start: int) -> Iterator[Chunk]:
         first_pass = self.count == 0
-        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, first_pass)
+        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, first_pass, self.gaps)
         if self.weights is not None and len(self.weights) < start + piece.n_rows:
             raise ValueError(f"sample_weight has {len(self.weights)} numbers for more rows: give one for each row")
         return reading.chunks(
@@ -165,6 +185,8 @@ class Reading:
         Names of the columns, for messages.
     check : bool
         Whether to refuse values that are not finite.
+    gaps : bool
+        Whether NaN, a missing value, is accepted.
     """
 
     location: FloatArray
@@ -173,17 +195,20 @@ class Reading:
     resolution: Resolution
     names: list[str] | None
     check: bool
+    gaps: bool = False
 
     def chunks(self, piece: Piece, start: int, weights: FloatArray | None) -> Iterator[Chunk]:
         """Chunks of a piece whose first row has the number `start`."""
         values = dense(piece, self.dtype, len(self.location))
         if self.check:
-            refuse_missing(values, start, piece.name, self.names)
+            refuse(values, start, piece.name, self.names, self.gaps)
         for place in places(piece.n_rows, len(self.location), start):
             here = slice(place.start - start, place.stop - start)
             X = contiguous(values[here])
             counted = np.ones(len(X)) if weights is None else weights[here]
-            yield Chunk(X, counted, place, self.location, self.scale, self.resolution)
+            yield Chunk(
+                X, counting(X, counted) if self.gaps else counted, place, self.location, self.scale, self.resolution
+            )
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
@@ -202,11 +227,14 @@ def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
     return values
 
 
-def refuse_missing(values: FloatArray, start: int, name: str, names: list[str] | None) -> None:
-    """Raise an error that names the first value (m, p) that is not a finite number."""
+def refuse(values: FloatArray, start: int, name: str, names: list[str] | None, gaps: bool) -> None:
+    """Raise an error that names the first value (m, p) that is infinite or, unless there may be gaps, NaN."""
     if np.isfinite(values).all():
         return
-    row, j = np.argwhere(~np.isfinite(values))[0]
+    wrong = np.argwhere(np.isinf(values) if gaps else ~np.isfinite(values))
+    if not len(wrong):
+        return
+    row, j = wrong[0]
     column = f"column {j}" if names is None else f"column {j} ({names[j]!r})"
     raise ValueError(f"{name}: row {start + row} has {values[row, j]:g} in {column}: fill it or leave the row out")
 

@@ -24,7 +24,11 @@ def column_names(estimator: Any) -> list[str]:
 
 
 def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str], dtype: Any = None) -> None:
-    """Raise a ValueError that names the first column without variation."""
+    """Raise a ValueError that names the first column without values, whose mean is NaN, or without variation."""
+    empty = np.flatnonzero(np.isnan(mean))
+    if len(empty):
+        others = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
+        raise ValueError(f"column {empty[0]} ({names[empty[0]]!r}){others} has no values: remove it")
     large = np.flatnonzero(~np.isfinite(variances))
     if len(large):
         raise ValueError(

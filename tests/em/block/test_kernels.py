@@ -128,7 +128,7 @@ def _moments(chunk: Chunk, z: Matrix, parameters: Parameters) -> tuple[Matrix, M
     shape, size = parameters.means.shape, parameters.layout.size
     sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size)
     density = Density.of(parameters, chunk.X.dtype)
-    kernels.moments(chunk.X, chunk.weights, z, chunk.units, chunk.rounding, density, sums)
+    kernels.moments(chunk.X, chunk.weights, z, np.empty((0, z.shape[1])), chunk.units, chunk.rounding, density, sums)
     return sums
 
 

@@ -1,7 +1,8 @@
 """E-step of the block mixture: log π_g f_g of rows under given parameters (paper, section 3).
 
-Rows and parameters come in; joint log-densities go out, from which responsibilities and scores follow. With heavy
-tails each row also has a weight u in each component, which is small where the row is far away (docs/adr/0013).
+Rows and parameters come in; joint log-densities go out, from which responsibilities and scores follow. The density of
+a row with gaps is that of its values (docs/adr/0014). With heavy tails each row also has a weight u in each component,
+which is small where the row is far away (docs/adr/0013).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from blockmix.em.block.parameters import Parameters
+from blockmix.em.block.parameters import SMALL, Layout, Parameters
 from blockmix.em.block.tails import student
 from blockmix.rows import Chunk
 from blockmix.structure.types import FloatArray, IntArray
@@ -32,6 +33,8 @@ class Density(NamedTuple):
         Diagonals of the inverse covariances, in double precision.
     freedom : array of shape (G,)
         Degrees of freedom; infinite for normal components.
+    inverses : flat array
+        Inverse blocks in double precision, for rows with gaps; empty if there are none.
     """
 
     level: FloatArray
@@ -42,9 +45,10 @@ class Density(NamedTuple):
     whiteners: FloatArray
     precisions: FloatArray
     freedom: FloatArray
+    inverses: FloatArray
 
     @classmethod
-    def of(cls, parameters: Parameters, dtype: np.dtype[Any]) -> Density:
+    def of(cls, parameters: Parameters, dtype: np.dtype[Any], gaps: bool = True) -> Density:
         """Round the parameters to the precision of the rows.
 
         The log-determinants are those of the rounded whiteners, so the density is exactly that of the rounded
@@ -60,7 +64,21 @@ class Density(NamedTuple):
         means = parameters.means.astype(dtype, copy=False)
         freedom = parameters.degrees_of_freedom
         freedom = np.full(len(level), np.inf) if freedom is None else freedom
-        return cls(level, means, layout.order, layout.blocks, layout.first, whiteners, parameters.precisions, freedom)
+        flat = whiteners, parameters.precisions, freedom, _inverses(layout, whiteners) if gaps else np.empty(0)
+        return cls(level, means, layout.order, layout.blocks, layout.first, *flat)
+
+
+def _inverses(layout: Layout, whiteners: FloatArray) -> FloatArray:
+    """Inverse blocks P = WᵀW, flat."""
+    from blockmix.em.block.gap_kernels import square
+
+    inverses = np.empty(layout.size)
+    square(layout.blocks[: layout.first[len(layout.distinct)]], whiteners, inverses, SMALL)
+    for lo, hi, at in layout.large:
+        part, c = slice(at, at + (hi - lo) ** 2), hi - lo
+        W = whiteners[part].reshape(c, c).astype(float)
+        inverses[part] = (W.T @ W).ravel()
+    return inverses
 
 
 class Posterior(NamedTuple):
@@ -96,43 +114,48 @@ def log_joint(chunk: Chunk, density: Density) -> FloatArray:
 def half_distances(chunk: Chunk, density: Density) -> FloatArray:
     """−½δ of the rows of a chunk, shape (m, G).
 
-    δ = (x − μ)ᵀΣ⁻¹(x − μ) + Σ_j Δ_j (Σ⁻¹)_jj: a rounded value has the mean of the values that it stands for.
+    δ = (x − μ)ᵀΣ⁻¹(x − μ) + Σ_j Δ_j (Σ⁻¹)_jj over the columns that a row has: a rounded value has the mean of the
+    values that it stands for.
     """
+    return _distances(chunk, density._replace(level=np.zeros(len(density.level))))[0]
+
+
+def _distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray]:
+    """Level − ½δ of the rows, shape (m, G), and what gaps gain in log-density, of that shape or without rows."""
     from blockmix.em.block.kernels import log_joint
 
-    found = np.empty((len(chunk.X), len(density.level)))
-    log_joint(chunk.X, chunk.units, chunk.rounding, density._replace(level=np.zeros(len(density.level))), found)
-    return found
+    shape = len(chunk.X), len(density.level)
+    found, gain = np.empty(shape), np.zeros(shape if chunk.has_gaps else (0, shape[1]))
+    log_joint(chunk.X, chunk.units, chunk.rounding, density, found, gain)
+    return found, gain
 
 
 def _log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | None]:
     """Log π_g f_g(x), shape (m, G), and the weights u if the tails are heavy."""
-    from blockmix.em.block.kernels import log_joint
-
-    joint: FloatArray = np.empty((len(chunk.X), len(density.level)))
     u = None
     if np.isinf(density.freedom).all():
-        log_joint(chunk.X, chunk.units, chunk.rounding, density, joint)
+        joint, gain = _distances(chunk, density)
     else:
-        joint = half_distances(chunk, density)
-        u = student(joint, density.level, density.freedom, chunk.X.shape[1])
+        joint, gain = _distances(chunk, density._replace(level=np.zeros(len(density.level))))
+        u = student(joint, density.level, density.freedom, chunk.observed, chunk.X.shape[1])
+    if len(gain):
+        joint += gain
     lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
     if len(lost):
-        joint[lost] = _beyond(chunk.X[lost], 1 / chunk.scale, density)
+        joint[lost] = _beyond(chunk.take(lost), density)
     return joint, u
 
 
-def _beyond(X: FloatArray, inverse: FloatArray, density: Density) -> FloatArray:
+def _beyond(chunk: Chunk, density: Density) -> FloatArray:
     """Log π_g f_g of rows so far away that their distances overflow: the least number for the nearest component."""
-    from blockmix.em.block.kernels import log_joint
-
     # Only the direction matters at such distances.
-    directions = (X / np.abs(X).max(axis=1, keepdims=True)).astype(density.means.dtype)
-    none = np.empty(0, dtype=np.intp), np.zeros((0, 1)), np.zeros((len(X), 0), dtype=np.uint16)
+    X = chunk.X
+    directions = (X / np.nanmax(np.abs(X), axis=1, keepdims=True)).astype(X.dtype)
     level = np.where(np.isfinite(density.level), 0.0, -np.inf)
     central = density._replace(level=level, means=np.zeros_like(density.means))
-    joint = np.empty((len(X), len(level)))
-    log_joint(directions, (np.zeros_like(inverse), inverse / inverse.max()), none, central, joint)
+    none = np.zeros_like(chunk.location)
+    scale = chunk.scale / chunk.scale.min()
+    joint, _ = _distances(Chunk(directions, chunk.weights, chunk.place, none, scale), central)
     far = np.full(joint.shape, -np.inf)
     far[np.arange(len(X)), joint.argmax(axis=1)] = -np.finfo(float).max
     return far

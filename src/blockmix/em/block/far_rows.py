@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from blockmix.em.block.e_step import Density
 from blockmix.em.block.parameters import Parameters
 from blockmix.rows import Chunk
 from blockmix.structure.types import FloatArray, IntArray
@@ -18,18 +19,16 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
 
     As in the E-step a rounded value has the mean of the squared distances of the values that it stands for.
     """
-    layout, whiteners = parameters.layout, parameters.whiteners
-    found = np.full((len(labels), max(partition.n_groups for partition in layout.partitions)), np.nan)
+    from blockmix.em.block.kernels import block_distances
+
+    n_groups = [partition.n_groups for partition in parameters.layout.partitions]
+    found = np.full((len(labels), max(n_groups)), np.nan)
+    density = Density.of(parameters, chunk.X.dtype, chunk.has_gaps)
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
-        centered = (chunk.X[rows] - chunk.location) / chunk.scale - parameters.means[g]
-        blur = chunk.rounding_variances[rows] * parameters.precisions[g]
-        for k, (lo, hi, at) in enumerate(layout.blocks[layout.first[g] : layout.first[g + 1]].tolist()):
-            columns = layout.order[g, lo:hi]
-            W = whiteners[at : at + (hi - lo) ** 2].reshape(hi - lo, hi - lo)
-            with np.errstate(over="ignore"):
-                squares = (centered[:, columns] @ W.T) ** 2
-            found[rows, k] = squares.sum(axis=1) + blur[:, columns].sum(axis=1)
+        own = np.empty((len(rows), n_groups[g]))
+        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, own)
+        found[rows, : n_groups[g]] = own
     return np.asarray(np.minimum(found, np.finfo(chunk.X.dtype).max))
 
 

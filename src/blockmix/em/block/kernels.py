@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-# Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
-_compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
+from blockmix.em.block.gap_kernels import compiled as _compiled
+from blockmix.em.block.gap_kernels import complete, explain, load_blurs, workspace
 
 TILE = 64  # rows: a block of 10 columns then fits in the first-level cache
 NEGLIGIBLE = -46.0  # log-responsibility (1e-20) from which a row adds nothing to the moments of a component
@@ -44,27 +43,41 @@ def _load(X: Any, rows: Any, location: Any, inverse: Any, tile: Any) -> None:
 
 
 @_compiled
-def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any) -> None:
+def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain: Any) -> None:
     """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
 
-    Δ_j is the variance that the rounding of the value in column j leaves.
+    Δ_j is the variance that the rounding of the value in column j leaves. If there are gaps, they are filled first, and
+    what is to be added to the log-density for them is added to gain (m, G); it has no rows if there are none.
     """
     location, inverse = units
     rounded, variances, codes = rounding
-    level, means, order, blocks, first, whiteners, precisions, _ = density
+    level, means, order, blocks, first, whiteners, precisions, _, inverses = density
     m, p = X.shape
     G = len(level)
     rows = np.arange(m)
     tile = np.empty((p, TILE), X.dtype)
-    centered = np.empty((np.max(blocks[:, 1] - blocks[:, 0]), TILE), X.dtype)
+    largest = np.max(blocks[:, 1] - blocks[:, 0])
+    centered = np.empty((largest, TILE), X.dtype)
     white = np.empty(TILE, X.dtype)
     distance = np.empty(TILE)
+    gaps = len(gain) > 0
+    work, counts = workspace(largest if gaps else 0), np.zeros(TILE, np.int64)
+    blurs = np.zeros((p if gaps else 0, TILE))
+    filled = np.empty_like(tile) if gaps else tile
     for start in range(0, m, TILE):
         n = min(TILE, m - start)
         _load(X, rows[start : start + n], location, inverse, tile)
+        if gaps:
+            load_blurs(rows[start : start + n], rounding, blurs)
         for g in range(G):
             for r in range(n):
                 distance[r] = 0
+            if gaps:
+                filled[:, :n] = tile[:, :n]
+                found = distance, gain[start:, g]
+                for lo, hi, at in blocks[first[g] : first[g + 1]]:
+                    P = inverses[at : at + (hi - lo) ** 2]
+                    explain(filled, blurs, counts[:n], order[g, lo:hi], means[g], P, work, found)
             for d in range(len(rounded)):
                 precision = precisions[g, rounded[d]]
                 for r in range(n):
@@ -74,7 +87,7 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any) -> No
                     j = order[g, lo + i]
                     mean = means[g, j]
                     for r in range(n):
-                        centered[i, r] = tile[j, r] - mean
+                        centered[i, r] = filled[j, r] - mean
                 for i in range(hi - lo):
                     row = at + i * (hi - lo)
                     w = whiteners[row]
@@ -91,50 +104,33 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any) -> No
 
 
 @_compiled
-def student(joint: Any, level: Any, freedom: Any, constants: Any, observed: Any, u: Any) -> None:
-    """Turn −½δ (m, G) into level_g + c_g − ½(ν_g + p) log(1 + δ/ν_g) in place, and write u = (ν_g + p)/(ν_g + δ).
-
-    p is the number of columns that a row has, `observed` (m,); c_g are the constants (G, p + 1) for that number.
-    """
-    m, G = joint.shape
-    for r in range(m):
-        p = observed[r]
-        for g in range(G):
-            total = freedom[g] + p
-            distance = -2 * joint[r, g]
-            joint[r, g] = level[g] + constants[g, p] - 0.5 * total * np.log1p(distance / freedom[g])
-            u[r, g] = total / (freedom[g] + distance)
-
-
-@_compiled
-def reweigh(weights: Any, z: Any, u: Any, expected_logs: Any, observed: Any, weight: Any, tail: Any) -> None:
-    """Add Σz and Σz(E log u − u) to sums of shape (G,), and multiply z (m, G) by u in place.
-
-    E log u is log u + `expected_logs` (G, p + 1) for the number of columns that a row has.
-    """
-    m, G = z.shape
-    for r in range(m):
-        for g in range(G):
-            share = weights[r] * z[r, g]
-            if share > 0:
-                weight[g] += share
-                if u[r, g] > 0:  # 0 where the distance overflows
-                    tail[g] += share * (np.log(u[r, g]) + expected_logs[g, observed[r]] - u[r, g])
-                z[r, g] *= u[r, g]
-
-
-@_compiled
-def profile(weights: Any, z: Any, halves: Any, freedom: Any, constants: Any, observed: Any, sums: Any) -> None:
-    """Add Σz [c − ½(ν + p) log(1 + δ/ν)] to the sums for candidates ν, shape (G, M); `halves` (m, G) are −½δ."""
-    m, G = z.shape
-    for r in range(m):
-        p = observed[r]
-        for g in range(G):
-            share = weights[r] * z[r, g]
-            if share > 0 and halves[r, g] > -np.inf:
-                for k in range(freedom.shape[1]):
-                    nu = freedom[g, k]
-                    sums[g, k] += share * (constants[g, k, p] - 0.5 * (nu + p) * np.log1p(-2 * halves[r, g] / nu))
+def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, density: Any, found: Any) -> None:
+    """Write the squared distance of some rows from component g in each of its blocks to found (k, K)."""
+    location, inverse = units
+    _, means, order, blocks, first, whiteners, precisions, _, inverses = density
+    p = X.shape[1]
+    tile, blurs, counts = np.empty((p, TILE), X.dtype), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
+    distance, gain = np.empty(TILE), np.empty(TILE)
+    work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
+    for start in range(0, len(rows), TILE):
+        some = rows[start : start + TILE]
+        n = len(some)
+        _load(X, some, location, inverse, tile)
+        load_blurs(some, rounding, blurs)
+        for k in range(first[g + 1] - first[g]):
+            lo, hi, at = blocks[first[g] + k]
+            columns = order[g, lo:hi]
+            distance[:] = 0
+            if len(inverses):
+                P = inverses[at : at + (hi - lo) ** 2]
+                explain(tile, blurs, counts[:n], columns, means[g], P, work, (distance, gain))
+            for i in range(hi - lo):
+                for r in range(n):
+                    white = 0.0
+                    for j in range(i + 1):
+                        white += whiteners[at + i * (hi - lo) + j] * (tile[columns[j], r] - means[g, columns[j]])
+                    distance[r] += white * white + precisions[g, columns[i]] * blurs[columns[i], r]
+            found[start : start + n, k] = distance[:n]
 
 
 @_compiled
@@ -158,16 +154,21 @@ def responsibilities(joint: Any, weights: Any) -> Any:
 
 
 @_compiled
-def moments(X: Any, weights: Any, z: Any, units: Any, rounding: Any, density: Any, sums: Any) -> None:
+def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: Any, density: Any, sums: Any) -> None:
     """Add Σz, Σz(x − μ), ΣzΔ and Σz(x − μ)(x − μ)ᵀ to the sums.
 
-    Their shapes are (G,), (G, p) and (G, p); the last is flat and has the lower triangles of the blocks.
+    Their shapes are (G,), (G, p) and (G, p); the last is flat and has the lower triangles of the blocks. If there are
+    gaps, they are filled, and their conditional covariances are weighted by certain (m, G); it has no rows if there are
+    none.
     """
     location, inverse = units
     rounded, variances, codes = rounding
-    _, means, order, blocks, first, _, _, _ = density
+    _, means, order, blocks, first, _, _, _, inverses = density
     weight, excess, blur, scatter = sums
     m, p = X.shape
+    gaps = len(certain) > 0
+    work, counts = workspace(np.max(blocks[:, 1] - blocks[:, 0]) if gaps else 0), np.zeros(TILE, np.int64)
+    blurs = np.zeros((p if gaps else 0, TILE))
     near = np.empty(m, np.int64)
     tile = np.empty((p, TILE), X.dtype)
     root = np.empty(TILE, X.dtype)
@@ -185,6 +186,13 @@ def moments(X: Any, weights: Any, z: Any, units: Any, rounding: Any, density: An
             n = min(TILE, count - start)
             rows = near[start : start + n]
             _load(X, rows, location, inverse, tile)
+            if gaps:
+                load_blurs(rows, rounding, blurs)
+                own = weights[rows]
+                for lo, hi, at in blocks[first[g] : first[g + 1]]:
+                    part = slice(at, at + (hi - lo) ** 2)
+                    found = own * certain[rows, g], own * z[rows, g], scatter[part]
+                    complete(tile, blurs, counts[:n], order[g, lo:hi], means[g], inverses[part], work, found)
             for r in range(n):
                 root[r] = np.sqrt(weights[rows[r]] * z[rows[r], g])
             for j in range(p):
@@ -213,6 +221,33 @@ def center(X: Any, rows: Any, share: Any, units: Any, mean: Any, centered: Any) 
         root = np.sqrt(share[rows[i]])
         for j in range(len(mean)):
             centered[i, j] = ((X[rows[i], j] - location[j]) * inverse[j] - mean[j]) * root
+
+
+@_compiled
+def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: Any, density: Any, found: Any) -> None:
+    """Write √share (x − μ_g) of some rows, standardized and with their gaps filled, to the first array found (k, p).
+
+    What `moments` adds to the scatter for the gaps is added to the second one, flat. The shares, shape (2, m), are
+    those of their conditional covariances and of the rows.
+    """
+    location, inverse = units
+    _, means, order, blocks, first, _, _, _, inverses = density
+    centered, scatter = found
+    p = X.shape[1]
+    tile, blurs, counts = np.empty((p, TILE), X.dtype), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
+    work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
+    for start in range(0, len(rows), TILE):
+        some = rows[start : start + TILE]
+        n = len(some)
+        _load(X, some, location, inverse, tile)
+        load_blurs(some, rounding, blurs)
+        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+            part = slice(at, at + (hi - lo) ** 2)
+            sums = shares[0, some], shares[1, some], scatter[part]
+            complete(tile, blurs, counts[:n], order[g, lo:hi], means[g], inverses[part], work, sums)
+        for j in range(p):
+            for r in range(n):
+                centered[start + r, j] = (tile[j, r] - means[g, j]) * np.sqrt(shares[1, some[r]])
 
 
 @_compiled

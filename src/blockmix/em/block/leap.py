@@ -26,7 +26,7 @@ def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None
     present = parameters.degrees_of_freedom
     assert present is not None
     candidates = np.column_stack([present, np.tile(_GRID, (len(present), 1))])
-    density = Density.of(parameters, rows.dtype)
+    density = Density.of(parameters, rows.dtype, rows.has_gaps)
     sums = rows.map_sum(partial(_chunk_profile, density=density, candidates=candidates))
     best = sums.argmax(axis=1, keepdims=True)
     gain = np.take_along_axis(sums, best, axis=1).sum() - sums[:, 0].sum()
@@ -37,10 +37,9 @@ def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None
 
 def _chunk_profile(chunk: Chunk, density: Density, candidates: FloatArray) -> FloatArray:
     """Σ z log t(x; ν) of a chunk for candidates (G, M), without what does not depend on ν; shape (G, M)."""
-    from blockmix.em.block.kernels import profile
+    from blockmix.em.block.tail_kernels import profile
 
     sums, p = np.zeros(candidates.shape), chunk.X.shape[1]
     z, halves = posterior(chunk, density).z, half_distances(chunk, density)
-    observed = np.full(len(halves), p)
-    profile(chunk.weights, z, halves, candidates, constants(candidates, p), observed, sums)
+    profile(chunk.weights, z, halves, candidates, constants(candidates, p), chunk.observed, sums)
     return sums

@@ -15,7 +15,7 @@ from blockmix.em.block.e_step import Density, Posterior, posterior
 from blockmix.em.block.parameters import Layout, Parameters
 from blockmix.em.block.tails import expected_logs
 from blockmix.rows import Chunk, Rows
-from blockmix.structure.types import FloatArray
+from blockmix.structure.types import FloatArray, IntArray
 
 _EMPTY = 1e-10  # share of the rows below which a component has no moments of its own
 
@@ -79,7 +79,7 @@ class Statistics:
 
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     """Read every row once."""
-    density = Density.of(parameters, rows.dtype)
+    density = Density.of(parameters, rows.dtype, rows.has_gaps)
     return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.layout.size))
 
 
@@ -87,22 +87,27 @@ def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
     from blockmix.em.block.kernels import moments
 
     found = posterior(chunk, density)
+    certain = _certain(chunk, found)
     weight, tail = _reweighed(chunk, found, density)
     shape = density.means.shape
     sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size)
-    moments(chunk.X, chunk.weights, found.z, chunk.units, chunk.rounding, density, sums)
+    moments(chunk.X, chunk.weights, found.z, certain, chunk.units, chunk.rounding, density, sums)
     return Statistics(found.log_likelihood, sums[0] if weight is None else weight, *sums, tail)
+
+
+def _certain(chunk: Chunk, found: Posterior) -> FloatArray:
+    """Responsibilities z before they are multiplied by u, by which the covariances of gaps count; none without gaps."""
+    return found.z.copy() if chunk.has_gaps else np.empty((0, found.z.shape[1]))
 
 
 def _reweighed(chunk: Chunk, found: Posterior, density: Density) -> tuple[FloatArray, FloatArray] | tuple[None, None]:
     """Weight and tail of a chunk, and z multiplied by u in place; nothing to do if the tails are normal."""
-    from blockmix.em.block.kernels import reweigh
+    from blockmix.em.block.tail_kernels import reweigh
 
     if found.u is None:
         return None, None
     weight, tail, p = np.zeros(found.z.shape[1]), np.zeros(found.z.shape[1]), chunk.X.shape[1]
-    observed = np.full(len(chunk.X), p)
-    reweigh(chunk.weights, found.z, found.u, expected_logs(density.freedom, p), observed, weight, tail)
+    reweigh(chunk.weights, found.z, found.u, expected_logs(density.freedom, p), chunk.observed, weight, tail)
     return weight, tail
 
 
@@ -115,7 +120,7 @@ def full_scatter(
     Responsibilities z, shape (N, G), are those of the parameters unless they are given.
     """
     chosen = range(len(parameters.weights)) if components is None else components
-    density = Density.of(parameters, rows.dtype)
+    density = Density.of(parameters, rows.dtype, rows.has_gaps)
     shared = parameters.layout.shared
     return rows.map_sum(partial(chunk_scatter, density=density, shared=shared, components=chosen, given=z))
 
@@ -127,19 +132,58 @@ def chunk_scatter(
     from blockmix.em.block.kernels import center
 
     found = posterior(chunk, density) if given is None else Posterior(given[chunk.place], np.nan, None)
+    certain = _certain(chunk, found)
     weight, tail = _reweighed(chunk, found, density)
     share = np.asarray(found.z * chunk.weights[:, None])
     mass, p = share.sum(axis=0), density.means.shape[1]
-    excess = chunk_sums(chunk, found.z).excess - mass[:, None] * density.means
     scatter = np.zeros((1 if shared else len(components), p, p))
-    for at, g in enumerate(components):
-        own = np.ascontiguousarray(share[:, g])
-        rows = np.flatnonzero(own)
-        centered = np.empty((len(rows), p), dtype=chunk.X.dtype)
-        center(chunk.X, rows, own, chunk.units, density.means[g], centered)
-        scatter[0 if shared else at] += centered.T @ centered
+    if chunk.has_gaps:
+        excess = _filled_scatter(chunk, density, certain, share, components, scatter)
+    else:
+        excess = share.T @ (chunk.X - chunk.location) / chunk.scale - mass[:, None] * density.means
+        for at, g in enumerate(components):
+            own = np.ascontiguousarray(share[:, g])
+            rows = np.flatnonzero(own)
+            centered = np.empty((len(rows), p), dtype=chunk.X.dtype)
+            center(chunk.X, rows, own, chunk.units, density.means[g], centered)
+            scatter[0 if shared else at] += centered.T @ centered
     weight = mass if weight is None else weight
     return Statistics(found.log_likelihood, weight, mass, excess, blurred(chunk, share), scatter, tail)
+
+
+def _filled_scatter(
+    chunk: Chunk, density: Density, certain: FloatArray, share: FloatArray, components: range, scatter: FloatArray
+) -> FloatArray:
+    """Add the full scatters of some components of a chunk with gaps; return Σzu(x − μ) of all, shape (G, p).
+
+    Between blocks a gap has no covariance with other values: the scatter there is that of the filled rows.
+    """
+    excess = np.zeros(density.means.shape)
+    for g in range(len(excess)):
+        rows = np.flatnonzero(share[:, g])
+        weighted = certain[:, g] * chunk.weights, share[:, g]
+        centered, extra = filled(chunk, density, g, rows, np.stack(weighted))
+        excess[g] = np.sqrt(share[rows, g]) @ centered
+        if g in components:
+            full = scatter[g - components.start if len(scatter) > 1 else 0]
+            full += centered.T @ centered
+            for lo, hi, at in density.blocks[density.first[g] : density.first[g + 1]].tolist():
+                c, columns = hi - lo, density.order[g, lo:hi]
+                lower = np.tril(extra[at : at + c * c].reshape(c, c))
+                full[np.ix_(columns, columns)] += lower + np.tril(lower, -1).T
+    return excess
+
+
+def filled(chunk: Chunk, density: Density, g: int, rows: IntArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """√share (x − μ_g) of some rows with their gaps filled, shape (k, p), and what gaps add to the scatter, flat.
+
+    The shares, shape (2, m), are those of the conditional covariances and of the rows.
+    """
+    from blockmix.em.block.kernels import center_filled
+
+    found = np.empty((len(rows), density.means.shape[1]), chunk.X.dtype), np.zeros(len(density.inverses))
+    center_filled(chunk.X, rows, shares, g, chunk.units, chunk.rounding, density, found)
+    return found
 
 
 def blurred(chunk: Chunk, share: FloatArray) -> FloatArray:
@@ -148,17 +192,23 @@ def blurred(chunk: Chunk, share: FloatArray) -> FloatArray:
 
 
 def component_means(rows: Rows, z: FloatArray) -> FloatArray:
-    """Means of the components, shape (G, p), for given responsibilities (N, G)."""
-    found = rows.map_sum(lambda chunk: chunk_sums(chunk, z[chunk.place]))
-    return found.means(np.zeros_like(found.excess))
+    """Means of the values of each component, shape (G, p), for given responsibilities (N, G).
+
+    The overall mean, which is zero, for an empty component and for a column of which it has no values.
+    """
+    sums, weight = rows.map_sum(lambda chunk: _chunk_sums(chunk, z[chunk.place]))
+    return np.where(weight < _EMPTY * weight.sum(axis=0), 0.0, sums / np.where(weight > 0, weight, 1))
 
 
-def chunk_sums(chunk: Chunk, z: FloatArray) -> Statistics:
-    """Σz and Σzx, about 0, of a chunk with responsibilities z, shape (m, G)."""
+def _chunk_sums(chunk: Chunk, z: FloatArray) -> FloatArray:
+    """Σzx and Σz of the values of a chunk with responsibilities z (m, G), shape (2, G, p)."""
     share = np.asarray(z * chunk.weights[:, None])
-    weight = share.sum(axis=0)
-    sums = share.T @ (chunk.X - chunk.location) / chunk.scale
-    return Statistics(np.nan, weight, weight, sums, np.zeros_like(sums), np.zeros(0))
+    if not chunk.has_gaps:
+        sums = share.T @ (chunk.X - chunk.location) / chunk.scale
+        return np.stack([sums, np.repeat(share.sum(axis=0)[:, None], sums.shape[1], axis=1)])
+    values = chunk.values
+    there = ~np.isnan(values)
+    return np.stack([share.T @ np.where(there, values, 0), share.T @ there])
 
 
 def unit_parameters(means: FloatArray, layout: Layout) -> Parameters:

@@ -22,11 +22,12 @@ _totals: WeakKeyDictionary[Rows, FloatArray] = WeakKeyDictionary()
 
 
 def applies(rows: Rows, parameters: Parameters) -> bool:
-    """Whether the shortcut can be taken: not with heavy tails, whose log-odds are not linear.
+    """Whether the shortcut can be taken: not with heavy tails, whose log-odds are not linear, and not with gaps.
 
     With more columns than rows the total scatter costs more than it saves.
     """
-    return parameters.layout.shared and parameters.degrees_of_freedom is None and rows.n_rows > rows.n_columns
+    linear = parameters.degrees_of_freedom is None and not rows.has_gaps
+    return parameters.layout.shared and linear and rows.n_rows > rows.n_columns
 
 
 def sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:

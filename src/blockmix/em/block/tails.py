@@ -10,14 +10,16 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, gammaln
 
-from blockmix.structure.types import FloatArray
+from blockmix.structure.types import FloatArray, IntArray
 
 # A Cauchy component at one end; at the other one that no sample tells from a normal one.
 LEAST, MOST = 1.0, 200.0
 FIRST = 4.0  # heavy enough to give outliers in the clusters of a start little weight from the first sweep on
 
 
-def student(joint: FloatArray, level: FloatArray, freedom: FloatArray, n_columns: int) -> FloatArray:
+def student(
+    joint: FloatArray, level: FloatArray, freedom: FloatArray, observed: IntArray, n_columns: int
+) -> FloatArray:
     """Turn −½δ (m, G) into log π_g t(x; μ_g, Σ_g, ν_g) in place; return the weights u = (ν + p)/(ν + δ), shape (m, G).
 
     Parameters
@@ -26,12 +28,14 @@ def student(joint: FloatArray, level: FloatArray, freedom: FloatArray, n_columns
     level : array of shape (G,)
         log π_g − ½ log|2π Σ_g|, as of a normal component.
     freedom : array of shape (G,)
+    observed : array of shape (m,)
+        Number of columns that each row has, at most `n_columns`; it takes the place of p.
     n_columns : int
     """
-    from blockmix.em.block.kernels import student
+    from blockmix.em.block.tail_kernels import student
 
     u = np.empty_like(joint)
-    student(joint, level, freedom, constants(freedom, n_columns), np.full(len(joint), n_columns), u)
+    student(joint, level, freedom, constants(freedom, n_columns), observed, u)
     return u
 
 
