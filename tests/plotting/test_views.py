@@ -20,6 +20,29 @@ def test_observed_correlations_are_those_of_the_weighted_rows() -> None:
     assert np.array_equal(observed_correlation(X, np.zeros(40)), np.eye(3))
 
 
+def test_observed_correlations_with_gaps_are_those_of_the_rows_that_have_both() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 4))
+    weights = rng.random(300)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    R = observed_correlation(X, weights)
+    centered = X - np.array([np.average(x[~np.isnan(x)], weights=weights[~np.isnan(x)]) for x in X.T])
+    for i in range(4):
+        for j in range(4):
+            both = ~np.isnan(X[:, i] + X[:, j])
+            a, b, w = centered[both, i], centered[both, j], weights[both]
+            assert R[i, j] == pytest.approx((w * a * b).sum() / np.sqrt((w * a * a).sum() * (w * b * b).sum()))
+    X[:, 2] = np.nan
+    assert observed_correlation(X)[2].tolist() == [0, 0, 1, 0]
+
+
+def test_means_over_bins_leave_missing_values_out() -> None:
+    values = np.array([[1.0, np.nan, 5.0], [3.0, np.nan, np.nan], [7.0, 2.0, np.nan]])
+    found = binned(values, np.array([0, 2, 3]), np.array([0, 1, 2, 3]))
+    np.testing.assert_allclose(found, [[2, np.nan, 5], [7, 2, np.nan]])
+    assert binned(values, np.array([0, 2, 3]), np.array([0, 3])).tolist() == [[3], [4.5]]
+
+
 def test_aligned_numbers_do_not_depend_on_the_numbers_given() -> None:
     rng = np.random.default_rng(0)
     labels = np.stack([Partition(rng.integers(0, 4, 12)).labels for _ in range(3)])

@@ -23,6 +23,7 @@ from blockmix import (
     load,
     select,
 )
+from blockmix.estimators.stability import Stability
 from blockmix.grouping.hierarchical import cut
 from blockmix.grouping.protocols import Proposal
 from blockmix.metrics import adjusted_rand
@@ -69,7 +70,7 @@ def test_the_page_of_wine(wine: Any, tmp_path: Path) -> None:
     model, X, classes = wine
     write_report(model, tmp_path / "a.html", X, labels=classes, title="Wine", command="blockmix fit wine.csv")
     page, data = read(tmp_path / "a.html")
-    assert len(page.encode()) < 300_000
+    assert len(page.encode()) < 150_000
     assert data["columns"] == list(X.columns)
     assert data["rowLabels"] == model.row_labels_.tolist()
     assert np.array_equal(data["labels"], model.column_labels_)
@@ -235,6 +236,21 @@ def test_a_wide_table_stays_small(tmp_path: Path) -> None:
     assert len(page.encode()) < 8_000_000
     assert len(data["views"][0]["starts"]) - 1 == 500  # one pixel per column
     assert len(data["rowNames"]) == 10_000
+
+
+def test_two_thousand_columns_with_stability_stay_below_four_megabytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    z = np.repeat([0, 1, 2], 30)
+    X = np.repeat(rng.standard_normal((90, 80)), 25, axis=1) + rng.standard_normal((90, 2000))
+    X += 2 * rng.standard_normal((3, 2000))[z]
+    model = GaussianBiclustering(3, 80, init=z, shrinkage=0.1, max_iter=3, tol=1e9).fit(X)
+    partitions = tuple(Partition(labels) for labels in model.column_labels_)
+    pairs = rng.random((3, 2000, 2000))
+    found = Stability(
+        (), pairs, np.ones((3, 2000)), np.full((3, 9), 80), None, partitions, tuple(map(str, range(2000)))
+    )
+    write_report(model, tmp_path / "a.html", X, stability=found)
+    assert (tmp_path / "a.html").stat().st_size < 4_000_000
 
 
 @pytest.mark.parametrize(

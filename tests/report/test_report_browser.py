@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from browsing import chromium, needs_browser
+from browsing import Visit, needs_browser
 from sklearn.datasets import load_wine
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
@@ -19,54 +19,6 @@ from blockmix.plotting.views import observed_correlation
 from blockmix.report import write_report
 
 pytestmark = needs_browser
-
-
-class Visit:
-    """A page that was opened, and everything it did that a quiet page does not."""
-
-    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
-        self.context = browser.new_context(viewport={"width": 1200, "height": 900}, **context)
-        self.page = self.context.new_page()
-        self.messages: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.messages.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.messages.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: (self.messages.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-        self.path = path
-
-    def close(self) -> None:
-        """Red if the page complained, or asked for anything but itself."""
-        self.page.wait_for_timeout(50)
-        messages, requests = self.messages, self.requests
-        self.context.close()
-        assert messages == []
-        inside = ("data:", "blob:file:")  # a blob is a file that the page made itself
-        assert [url for url in requests if not url.startswith(inside)] == [self.path.as_uri()]
-
-    def groups(self, component: int) -> list[set[str]]:
-        """The groups that the page lists, those of one column as well."""
-        found: list[set[str]] = []
-        for button in self.page.locator(f"#component-{component} .groups > button").all():
-            button.click()
-        for line in self.page.locator(f"#component-{component} .groups li").all():
-            for button in line.locator("button.more").all():
-                button.click()
-            names = line.locator(".name").all_text_contents()
-            found += [{name} for name in names] if line.inner_text().startswith("Alone") else [set(names)]
-        return found
-
-    def choose(self, component: int, K: int) -> None:
-        self.page.locator(f"#component-{component}-slider").evaluate(
-            "(slider, K) => { slider.value = K; slider.dispatchEvent(new Event('input')); }", K
-        )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as launched:
-        yield launched
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,13 @@ def cluster_bins(sizes: IntArray, most: int) -> IntArray:
 
 
 def binned(values: FloatArray, row_bins: IntArray, column_bins: IntArray) -> FloatArray:
-    """Means of a matrix over its bins, shape (row bins, column bins)."""
+    """Means of a matrix over its bins, shape (row bins, column bins); NaN where a bin has nothing but NaN."""
+    there = ~np.isnan(values)
+    if not there.all():
+        sums, counts = (
+            binned(part, row_bins, column_bins) for part in (np.where(there, values, 0), there.astype(float))
+        )
+        return np.where(counts > 0, sums / np.where(counts > 0, counts, 1), np.nan)
     for axis, starts in enumerate((row_bins, column_bins)):
         if len(starts) - 1 < values.shape[axis]:
             sizes = np.expand_dims(np.diff(starts), 1 - axis)

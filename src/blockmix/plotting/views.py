@@ -74,7 +74,12 @@ def component_view(
 
 
 def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Correlation of weighted rows, shape (p, p); a column that does not vary is uncorrelated with all others."""
+    """Correlation of weighted rows, shape (p, p); a column that does not vary is uncorrelated with all others.
+
+    With missing values, that of two columns comes from the rows that have both.
+    """
+    if np.isnan(X).any():
+        return _pairwise_correlation(X, np.ones(len(X)) if weights is None else weights)
     # In chunks: selecting and centering the rows copies them.
     parts = [slice(start, start + _CHUNK) for start in range(0, len(X), _CHUNK)]
     moments = (_moments(X[part], None if weights is None else weights[part]) for part in parts)
@@ -83,6 +88,19 @@ def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> Fl
     S = np.where(varies[:, None] & varies, S, 0.0)
     np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
     return correlation(S)
+
+
+def _pairwise_correlation(X: FloatArray, weights: FloatArray) -> FloatArray:
+    """Σ z_i z_j / √(Σ z_i² Σ z_j²) over the rows that have both columns; z is the difference from a column's mean."""
+    there = (~np.isnan(X)).astype(float)
+    root = np.sqrt(weights)[:, None]
+    total = np.maximum(weights @ there, np.finfo(float).tiny)
+    Z = np.where(there > 0, X - (weights @ np.nan_to_num(X.astype(float))) / total, 0.0) * root
+    squares = (Z**2).T @ there
+    norms = np.sqrt(squares * squares.T)
+    R: FloatArray = np.divide(Z.T @ Z, norms, out=np.zeros_like(norms), where=norms > 0)
+    np.fill_diagonal(R, 1.0)
+    return R
 
 
 def _moments(X: FloatArray, weights: FloatArray | None) -> Moments:
@@ -99,7 +117,7 @@ class BoardView:
     Attributes
     ----------
     values : array of shape (row bins, column bins)
-        Mean number of standard deviations from the column's mean.
+        Mean number of standard deviations from the column's mean; NaN where all values are missing.
     limit : float
         End of the color scale: the 99 % quantile of the absolute values, between 0.5 and 4.
     order : array of shape (N,)
@@ -118,10 +136,10 @@ class BoardView:
 def board_view(X: FloatArray, labels: IntArray, columns: IntArray, most: tuple[int, int]) -> BoardView:
     """Checkerboard of rows X with cluster labels 0, 1, …, columns in the given order, in at most `most` cells."""
     Z = StandardScaler().fit_transform(np.asarray(X, dtype=float))
-    order = row_order(Z, labels)
+    order = row_order(np.nan_to_num(Z), labels)
     row_bins, column_bins = cluster_bins(np.bincount(labels), most[0]), bins(len(columns), most[1])
     values = binned(Z[np.ix_(order, columns)], row_bins, column_bins)
-    limit = float(np.clip(np.quantile(np.abs(values), 0.99), 0.5, 4))
+    limit = float(np.clip(np.nanquantile(np.abs(values), 0.99), 0.5, 4))
     return BoardView(values, limit, order, row_bins, column_bins)
 
 

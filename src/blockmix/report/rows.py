@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.extmath import randomized_svd
 
 from blockmix.report.differences import Centers
@@ -90,12 +91,12 @@ def row_map(subject: Subject) -> dict[str, Any] | None:
 
 def _standardized(subject: Subject) -> FloatArray:
     """Rows in standard deviations within components from the overall mean."""
-    assert subject.X is not None
+    X = subject.filled
+    assert X is not None
     if not subject.is_mixture:
-        X = subject.X.astype(float)
-        return np.asarray((X - X.mean(axis=0)) / X.std(axis=0))
+        return np.asarray(StandardScaler().fit_transform(X.astype(float)))
     centers = Centers.of(subject.model)
-    return np.asarray((subject.X - centers.overall) / centers.scale)
+    return np.asarray((X - centers.overall) / centers.scale)
 
 
 def _axes(subject: Subject, Z: FloatArray) -> tuple[FloatArray, list[str]]:

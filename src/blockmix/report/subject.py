@@ -79,6 +79,13 @@ class Subject:
         return None if self.data is None else self.model._rows(self.data)
 
     @cached_property
+    def filled(self) -> FloatArray | None:
+        """The rows with missing values replaced by what the model expects there."""
+        if self.X is None or not np.isnan(self.X).any():
+            return self.X
+        return np.asarray(self.model.impute(self.data), dtype=self.X.dtype)
+
+    @cached_property
     def probabilities(self) -> FloatArray | None:
         """Probability of each component for each row, shape (N, G); None without rows."""
         if self.X is None:

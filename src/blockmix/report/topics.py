@@ -17,7 +17,7 @@ from blockmix.structure.types import FloatArray
 
 _MOST_LEVELS = 20  # of more distinct ratings only the mean is shown
 _MOST_TEXT = 2000  # characters of a document
-BACKGROUND = 0.5  # share of the terms from which on a group is the background: terms that go with no others
+_BACKGROUND = 0.5  # share of the terms from which on a group is the background: terms that go with no others
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +62,13 @@ def topic_contents(topics: Topics, title: str, command: str | None, warnings: Se
 def _facts(topics: Topics) -> list[dict[str, str]]:
     model, ratings = topics.model, topics.ratings
     several = sum(len(terms) > 1 for terms in model.term_groups_)
+    note = f"{several} of several terms" + (
+        ", one is background" if any(_is_background(model, k) for k in range(len(model.term_groups_))) else ""
+    )
     facts = [
         ("Documents", grouped(len(model.labels_)), ""),
         ("Topics", str(len(model.topics_)), "clusters of documents"),
-        ("Term groups", str(len(model.term_groups_)), f"{several} of several terms"),
+        ("Term groups", str(len(model.term_groups_)), note),
         ("Terms", grouped(len(model.terms_)), f"of {grouped(model.n_vocabulary_)} in the documents"),
         ("Without a topic", grouped(len(model.without_terms_)), "documents with none of the terms"),
     ]
@@ -104,5 +107,9 @@ def _group(topics: Topics, k: int) -> dict[str, Any]:
         "name": model.group_names_[k],
         "terms": [term for term, _ in terms],
         "weights": [round(weight, 3) for _, weight in terms],
-        "background": len(terms) > BACKGROUND * len(model.terms_),
+        "background": _is_background(model, k),
     }
+
+
+def _is_background(model: TopicBiclustering, k: int) -> bool:
+    return len(model.term_groups_[k]) > _BACKGROUND * len(model.terms_)

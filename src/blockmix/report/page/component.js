@@ -164,8 +164,10 @@ class ComponentPanel {
       const side = ((stop - start) / p) * width * zoom;
       if (side < 6) continue;
       context.lineWidth = side > 12 ? 1.6 : 1;
+      context.globalAlpha = side > 16 ? 1 : 0.45;
       context.strokeRect(X(start / p), Y(start / p), side, Y(stop / p) - Y(start / p));
     }
+    context.globalAlpha = 1;
   }
 
   /** Column names if they fit, else group sizes; and a strip in the groups' colors. */

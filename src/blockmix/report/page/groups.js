@@ -14,7 +14,7 @@ function loaded(g, columns) {
   return [...columns].sort((a, b) => size(b) - size(a)).map((column) => ({
     name: columnName(column),
     note: loading(g, column) === null ? "" : signed(loading(g, column)),
-    pale: stays && columns.length > 1 ? 0.4 + 0.6 * stays[column] : undefined,
+    pale: stays && columns.length > 1 ? 0.5 + 0.5 * stays[column] : undefined,
   }));
 }
 

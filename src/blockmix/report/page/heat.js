@@ -37,7 +37,7 @@ function heat(width) {
   const words = (k) => (groups[k].background ? groupTitle(k) : groups[k].terms.join(", "));
   const head = (topic, g) => {
     const [x, rating] = [left + (g + 0.5) * cellWidth, topic.rating === null ? "" : `★ ${topic.rating.toFixed(2)}`];
-    return [h("text", { x, y: 14, "text-anchor": "middle", class: "strong" }, narrow ? String(g) : `Topic ${g}`),
+    return [h("text", { x, y: 14, "text-anchor": "middle", class: "label strong" }, narrow ? String(g) : `Topic ${g}`),
       h("text", { x, y: 31, "text-anchor": "middle", class: "soft" },
         fitted(context, rating || count(topic.size, "document"), cellWidth - 4))];
   };
@@ -53,8 +53,8 @@ function heat(width) {
   };
   const line = (k, at) => {
     const room = narrow ? width - 4 : left - 14;
-    const name = h("text", narrow ? { x: 2, y: Y(at) + 12 } : { x: left - 10, y: Y(at) + 16, "text-anchor": "end" },
-      fitted(context, words(k), room));
+    const name = h("text", narrow ? { x: 2, y: Y(at) + 12, class: "label" }
+      : { x: left - 10, y: Y(at) + 16, "text-anchor": "end", class: "label" }, fitted(context, words(k), room));
     return h("g", {}, name, topics.map(square(k, at)));
   };
   const height = Y(groups.length) + 4;

@@ -15,7 +15,9 @@ function rowTable({ certainty, far }) {
   const groups = report.labels.map(groupsOf);
   const farthest = (i) => {
     const columns = groups[rowLabels[i]][far.groups[i]];
-    return columns ? names(columns.map(columnName), 3) : null;
+    if (!columns) return null;
+    const { shown, value } = names(columns.map(columnName), 3);
+    return cell(columns.length > 1 ? h("span", {}, `group ${far.groups[i]}: `, shown) : shown, value);
   };
   const beside = (i) => near.get(i)?.map((j) => ({ name: rowName(j), note: `(${rowLabels[j]})` }));
   const probability = (value) => cell(value.toFixed(3), Number(value.toFixed(4)));
@@ -44,5 +46,5 @@ function rowTable({ certainty, far }) {
     ...(certainty ? ["Nearest rows"] : [])];
   const found = far ? `${FAR} ${count(far.outliers.length, "row")} marked far: of normal rows one in a thousand is.` : "";
   section("rows", "Rows", h("p", {}, [certainty ? `${UNCERTAIN} ${NEAR}` : "", found].filter(Boolean).join(" ")),
-    searchable("row-table", "row", heads, make, order));
+    searchable("row-table", "row", heads, make, { tools: [order], most: 20 }));
 }

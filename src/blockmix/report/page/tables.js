@@ -31,15 +31,15 @@ function figure(value, digits = 2) {
   return value === null || value === undefined ? null : cell(signed(value, digits), value);
 }
 
-/** A table with a search field; make(query) returns builders of rows, of which the first 60 are shown. */
-function searchable(id, noun, heads, make, ...extra) {
+/** A table with a search field; make(query) returns builders of rows; tools get a function that fills the table again. */
+function searchable(id, noun, heads, make, { tools = [], most: first = 60 } = {}) {
   const body = h("tbody");
   const status = h("p", { class: "hint", role: "status", id: `${id}-count` });
   const more = h("button", { type: "button", class: "more-rows", onclick: () => fill(Infinity) });
   const field = h("input", {
     type: "search", id: `${id}-search`, autocomplete: "off", spellcheck: "false", oninput: () => fill(),
   });
-  const fill = (most = 60) => {
+  const fill = (most = first) => {
     const rows = make(field.value.trim().toLowerCase());
     body.replaceChildren(...rows.slice(0, most).map((build) => build()));
     status.textContent = count(rows.length, noun) + (rows.length > most ? `, the first ${most} shown` : "");
@@ -48,27 +48,27 @@ function searchable(id, noun, heads, make, ...extra) {
   };
   const records = () => make("").map((build) => build().values);
   const label = h("label", { for: `${id}-search` }, "Search");
-  const tools = h("div", { class: "search" }, label, field, extra.map((build) => build(() => fill())));
+  const search = h("div", { class: "search" }, label, field, tools.map((build) => build(() => fill())));
   fill();
-  return [tools, status, table(`Table: ${noun}s`, heads, body, { id }, records), more];
+  return [search, status, table(`Table: ${noun}s`, heads, body, { id }, records), more];
 }
 
 /**
  * A list of names, long ones folded. Items are names, or { name, note, pale } with a figure after the name and its
  * opacity. Names that match the search come first and are highlighted.
  */
-function names(list, most, query = "") {
+function names(list, most, query = "", comma = ", ") {
   const items = list.map((item) => (typeof item === "string" ? { name: item } : item));
   const hit = ({ name }) => query !== "" && name.toLowerCase().includes(query);
   const sorted = query ? [...items.filter(hit), ...items.filter((item) => !hit(item))] : items;
   const written = (part) => part.flatMap((item, i) => {
     const made = h(hit(item) ? "mark" : "span", { class: "name" }, item.name);
     if (item.pale !== undefined) made.style.opacity = item.pale;
-    return [i ? ", " : "", made, item.note ? h("small", {}, `\u00a0${item.note}`) : ""];
+    return [i ? comma : "", made, item.note ? h("small", {}, `\u00a0${item.note}`) : ""];
   });
   const made = h("span", { class: "names" }, written(sorted.slice(0, most)));
   if (sorted.length > most) {
-    const unfold = () => rest.replaceWith(", ", ...written(sorted.slice(most)));
+    const unfold = () => rest.replaceWith(comma, ...written(sorted.slice(most)));
     const text = `and ${thousands(sorted.length - most)} more`;
     const rest = h("button", { type: "button", class: "more", onclick: unfold }, text);
     made.append(" ", rest);

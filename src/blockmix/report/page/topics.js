@@ -6,13 +6,14 @@ function topicOverview() {
     const bar = h("span", { class: "bar", "aria-hidden": "true" });
     bar.style.width = `${Math.max(1, 100 * topic.share)}px`;
     const share = cell(h("span", { class: "share" }, bar, `${(100 * topic.share).toFixed(1)} %`), topic.share);
-    const top = names(topic.top.map((k) => ({ name: groupTitle(k), note: `${Math.round(report.importance[g][k])} %` })), 5);
+    const top = names(topic.top.map((k) => ({ name: groupTitle(k), note: `${Math.round(report.importance[g][k])} %` })),
+      5, "", "; ");
     return row([h("a", { href: `#topic-${g}` }, `Topic ${g}`), topic.size, share,
       ...(rated ? [figure(topic.rating)] : []), top]);
   });
   const heads = ["Topic", "Documents", "Share", ...(rated ? ["Mean rating"] : []), "Term groups above average"];
   const without = report.withoutTopic;
-  section("overview", "Overview", warnings(), facts(), table("Topics", heads, lines),
+  section("overview", "Overview", warnings(), facts(), table("Topics", heads, lines, { id: "topic-table" }),
     without ? h("p", { class: "hint" }, `${count(without, "document")} with none of the terms: no topic.`) : null);
 }
 
@@ -88,10 +89,9 @@ function termGroups() {
     const more = rest.length ? h("button", { type: "button", class: "more", onclick: unfold },
       `and ${thousands(rest.length)} more`) : null;
     const copy = copyButton(`the terms of ${groupTitle(k)}`, () => terms.join("\n"));
-    const inside = [list, more, " ", copy];
-    if (!background) return h("div", { class: "term-group" }, h("h3", {}, groupTitle(k)), inside);
+    if (!background) return h("div", { class: "term-group" }, h("h3", {}, groupTitle(k), " ", copy), list, more);
     return h("details", { class: "term-group", open }, h("summary", {}, groupTitle(k)),
-      h("p", { class: "hint" }, "Terms that go with no others in particular."), inside);
+      h("p", { class: "hint" }, "Terms that go with no others in particular. ", copy), list, more);
   };
   const box = h("div", { class: "cards", id: "term-groups" });
   const status = h("p", { class: "hint", role: "status", id: "term-count" });
