@@ -21,6 +21,7 @@ from blockmix.cli.options import (
     LabelOption,
     MixtureOptions,
     MoreOptions,
+    RawTextOption,
     ReadingOptions,
     TopVarianceOption,
     WritingOptions,
@@ -184,13 +185,13 @@ def covariance(
         raise typer.BadParameter("one number or one rule is needed here", param_hint="--groups")
     with errors_reported():
         from blockmix.cli.data import read_data
-        from blockmix.cli.fitting import fit_covariance
+        from blockmix.cli.fitting import COVARIANCE_GAPS, fit_covariance
         from blockmix.cli.running import run
 
         run(
             "covariance",
             _folder(writing, file),
-            lambda: read_data(file, reading, top_variance=top_variance),
+            lambda: read_data(file, reading, top_variance=top_variance, gaps=COVARIANCE_GAPS),
             lambda data: fit_covariance(data, n_groups[0], shrinkage),
             ctx.obj,
             writing,
@@ -259,6 +260,35 @@ def predict(
         from blockmix.cli.predicting import predict_rows
 
         predict_rows(model, file, label, text, reading, writing, ctx.obj)
+
+
+@app.command(
+    epilog=examples(
+        "blockmix impute survey-blockmix/model.blockmix survey.csv",
+        "blockmix impute survey-blockmix/model.blockmix new.csv --out complete.csv",
+    )
+)
+@takes(ReadingOptions)
+def impute(
+    ctx: typer.Context,
+    model: ModelArgument,
+    file: FileArgument,
+    out: Annotated[
+        Any, option("The completed table; FILE with -imputed.csv at its end by default.", parser=path, metavar="CSV")
+    ] = None,
+    raw_text: RawTextOption = False,
+    *,
+    reading: ReadingOptions,
+) -> None:
+    """Fill the missing values of a table, from a saved model.
+
+    Writes the columns of the model as csv, each missing value replaced by its expectation given the other values of
+    its row. No file is replaced.
+    """
+    with errors_reported():
+        from blockmix.cli.imputing import write_completed
+
+        write_completed(model, file, out or Path(f"{_stem(file)}-imputed.csv"), raw_text, reading)
 
 
 @app.command(
@@ -348,9 +378,12 @@ def demo(ctx: typer.Context, *, writing: WritingOptions) -> None:
 
 
 def _folder(writing: WritingOptions, file: str) -> Path:
-    stem = "table" if file == "-" else Path(file).name.partition(".")[0] or "table"
-    out: Path = writing.out or Path(f"{stem}-blockmix")
+    out: Path = writing.out or Path(f"{_stem(file)}-blockmix")
     return out
+
+
+def _stem(file: str) -> str:
+    return "table" if file == "-" else Path(file).name.partition(".")[0] or "table"
 
 
 def _mixture(
@@ -371,7 +404,7 @@ def _mixture(
         run(
             "mixture",
             _folder(writing, file),
-            lambda: read_data(file, reading, label, top_variance=top_variance),
+            lambda: read_data(file, reading, label, top_variance=top_variance, gaps=True),
             lambda data: fit_mixture(data, *settings),
             ctx.obj,
             writing,

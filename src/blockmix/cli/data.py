@@ -101,13 +101,14 @@ def read_data(
     only: tuple[str, ...] | None = None,
     to_fit: bool = True,
     top_variance: int | None = None,
+    gaps: bool = False,
 ) -> Data:
-    """The numbers of a file: complete, and if they are to be fitted, varying and not too many."""
+    """The numbers of a file, complete unless there may be gaps; varying and not too many if they are to be fitted."""
     table = read_file(file, options, () if label is None else (label,), only)
     for name in only or ():
         if name in table.left_out:
             raise ValueError(f"the column {name!r} of {table.source} is not numeric: {table.left_out[name]}")
-    table = table.complete(options.drop_missing)
+    table = table.complete(options.drop_missing, gaps)
     if to_fit:
         table = table.varying()
         if top_variance is not None:

@@ -16,9 +16,11 @@ from blockmix.cli.reading.large import LARGE
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.stability.values import Stability
+from blockmix.estimators.validation import takes_gaps
 from blockmix.selection.table import SelectionTable, select
 
 _MANY = 20  # candidates
+COVARIANCE_GAPS = takes_gaps(BlockDiagonalCovariance())
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,15 +122,18 @@ class ReadingOptions:
     layer: Annotated[str | None, option("Layer of an h5ad file; X by default.", metavar="NAME")] = None
 
 
+RawTextOption = Annotated[
+    bool,
+    option("Write texts that begin with = + - @ to csv as they are, without a disarming apostrophe.", "--raw-text"),
+]
+
+
 @dataclass(frozen=True)
 class WritingOptions:
     """Where the results go."""
 
     out: Annotated[Any, option("Folder for the results; created if needed.", parser=path, metavar="DIR")] = None
-    raw_text: Annotated[
-        bool,
-        option("Write texts that begin with = + - @ to csv as they are, without a disarming apostrophe.", "--raw-text"),
-    ] = False
+    raw_text: RawTextOption = False
     json: Annotated[bool, option("Print the summary as JSON, for programs, instead of text.", "--json")] = False
 
 

@@ -22,6 +22,7 @@ from blockmix.cli.tables import row_head, row_lines
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.loading import load
 from blockmix.estimators.topics.biclustering import TopicBiclustering
+from blockmix.estimators.validation import takes_gaps
 from blockmix.structure.types import IntArray
 
 
@@ -106,14 +107,18 @@ def _output(
         print(f"Written to {writing.out}: {', '.join(results.KINDS['predictions'])}")
 
 
-def read_for_model(path: Path, model: Any, file: str, label: str | None, reading: ReadingOptions) -> Data:
-    """The columns of a file that a model was fitted to, in its order and its units."""
+def read_for_model(
+    path: Path, model: Any, file: str, label: str | None, reading: ReadingOptions, scaled: bool = True
+) -> Data:
+    """The columns of a file that a model was fitted to, in its order and, if `scaled`, in its units."""
     names = getattr(model, "feature_names_in_", None)
-    data = read_data(file, reading, label, None if names is None else tuple(map(str, names)), to_fit=False)
+    data = read_data(
+        file, reading, label, None if names is None else tuple(map(str, names)), to_fit=False, gaps=takes_gaps(model)
+    )
     found, wanted = len(data.table.names), model.n_features_in_
     if found != wanted:
         raise ValueError(f"{file} has {found} numeric columns, but {path} was fitted to {wanted}")
-    if (scaling := getattr(model, "scaling_", None)) is not None:
+    if scaled and (scaling := getattr(model, "scaling_", None)) is not None:
         data.scale(**scaling)
     return data
 

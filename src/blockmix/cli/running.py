@@ -140,6 +140,7 @@ def _summary(data: Data, fitted: Fitted, command: str) -> dict[str, Any]:
         "rows": len(table.row_names),
         "columns": len(table.names),
         "left_out": {name: why for name, why in table.left_out.items() if name != table.named_by},
+        "missing": table.missing(),
         "row_names": table.named_by,
         "reading": {key: value for key, value in vars(data.reading).items() if value != defaults[key]},
         "model": type(model).__name__,

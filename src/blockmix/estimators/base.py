@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from blockmix.estimators.storable import Storable
-from blockmix.estimators.validation import rows_to_score
+from blockmix.estimators.validation import matrix, rows_to_score
 from blockmix.persistence.atomic import write_vectors
 from blockmix.plotting.methods import MixtureFigures
 from blockmix.rows import Chunk, Resolution, one_blas_thread
@@ -185,7 +185,7 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
     def _rows(self, X: ArrayLike) -> FloatArray:
         """The rows as one array, checked."""
         check_is_fitted(self)
-        rows: FloatArray = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        rows: FloatArray = matrix(self, X, reset=False)
         return rows.astype(self.means_.dtype, copy=False)
 
 

@@ -110,12 +110,14 @@ class LargeTable(InputTable):
         notes = (*self.notes, f"kept the {n} of {p} columns with the largest variance")
         return replace(self._taking(kept.tolist()), notes=notes)
 
-    def complete(self, drop: bool) -> LargeTable:
-        """The table if all its numbers are finite; with `drop`, without the rows that have others."""
+    def complete(self, drop: bool, gaps: bool = False) -> LargeTable:
+        """The table if all its numbers are finite, or missing and there may be gaps; see `InputTable.complete`."""
         counts = self.found.missing + self.found.infinite
         if not counts.any():
             return self
         kind = "infinite" if self.found.infinite.any() else "missing"
+        if gaps and not drop and kind == "missing":
+            return replace(self, notes=(*self.notes, self._gaps(counts)))
         if not drop:
             raise ValueError(
                 f"{self.source} has {kind} values: {self.worst(counts)}; replace them, leave out those rows with "
@@ -141,7 +143,7 @@ class LargeTable(InputTable):
 
     def scaling(self) -> dict[str, FloatArray]:
         """Mean and deviation of each column."""
-        measured = opened(self.values).measured()
+        measured = opened(self.values, gaps=True).measured()
         return {"location": measured.location, "scale": measured.scale}
 
     def scaled(self, location: FloatArray, scale: FloatArray) -> LargeTable:
@@ -150,7 +152,7 @@ class LargeTable(InputTable):
 
     def sample(self, most: int) -> InputTable:
         """At most `most` of the rows, in memory."""
-        counted = replace(StreamedRows.of(self.values), count=self.shape[0])
+        counted = replace(StreamedRows.of(self.values, gaps=True), count=self.shape[0])
         numbers = chosen_rows(self.shape[0], None, most, np.random.RandomState(0))
         drawn = sampled(counted, numbers)
         places = range(self.shape[0]) if numbers is None else numbers.tolist()
@@ -163,6 +165,10 @@ class LargeTable(InputTable):
             self.left_out,
             self.named,
         )
+
+    def missing(self) -> dict[str, int]:
+        """Number of missing cells by column, of columns that have any."""
+        return self._by_name(self.found.missing)
 
     def matrix(self) -> Any:
         """The rows for an estimator."""

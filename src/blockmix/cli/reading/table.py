@@ -71,9 +71,9 @@ class InputTable:
 
     def scaling(self) -> dict[str, FloatArray]:
         """Mean and deviation of each column."""
-        largest = np.maximum(self.values.max(axis=0), -self.values.min(axis=0))
+        largest = np.maximum(np.nanmax(self.values, axis=0), -np.nanmin(self.values, axis=0))
         unit = self.values / largest  # so that squares do not overflow
-        return {"location": unit.mean(axis=0) * largest, "scale": unit.std(axis=0) * largest}
+        return {"location": np.nanmean(unit, axis=0) * largest, "scale": np.nanstd(unit, axis=0) * largest}
 
     def scaled(self, location: FloatArray, scale: FloatArray) -> InputTable:
         """The table with values (x − location) / scale, in place to save memory."""
@@ -91,6 +91,18 @@ class InputTable:
         order = sorted(np.flatnonzero(counts), key=lambda j: -counts[j])
         return shortened([f"{self.names[j]} ({counts[j]})" for j in order])
 
+    def missing(self) -> dict[str, int]:
+        """Number of missing cells by column, of columns that have any."""
+        return self._by_name(np.isnan(self.values).sum(axis=0))
+
+    def _by_name(self, counts: IntArray) -> dict[str, int]:
+        return {name: n for name, n in zip(self.names, counts.tolist(), strict=True) if n}
+
+    def _gaps(self, counts: IntArray) -> str:
+        """How many cells are missing, and in which columns most."""
+        n, (N, p) = int(counts.sum()), self.shape
+        return f"{n} of {N * p} cells ({n / (N * p):.1%}) are missing: {self.worst(counts)}"
+
     def _check_columns(self) -> None:
         if not self.names:
             reasons = [f"{name} ({why})" for name, why in self.left_out.items()]
@@ -107,14 +119,17 @@ class InputTable:
         self._check_columns()
         if len(self.values) == 1:
             raise ValueError(f"{self.source} has only one row: at least two are needed")
-        varies = (self.values != self.values[0]).any(axis=0)
+        gaps = np.isnan(self.values)
+        first = self.values[np.argmin(gaps, axis=0), np.arange(len(self.names))]
+        varies = ((self.values != first) & ~gaps).any(axis=0)
         if not varies.any():
             raise ValueError(f"{self.source} has {len(self.values)} rows but no numeric column that varies")
         if varies.all():
             return self
-        constant = {name: "constant" for name, kept in zip(self.names, varies, strict=True) if not kept}
-        names = tuple(name for name in self.names if name not in constant)
-        return replace(self, names=names, values=self.values[:, varies], left_out=self.left_out | constant)
+        pairs = zip(self.names, varies.tolist(), np.isnan(first).tolist(), strict=True)
+        left_out = {name: "empty" if empty else "constant" for name, kept, empty in pairs if not kept}
+        names = tuple(name for name in self.names if name not in left_out)
+        return replace(self, names=names, values=self.values[:, varies], left_out=self.left_out | left_out)
 
     def most_varying(self, n: int) -> InputTable:
         """The table with only the `n` columns of largest variance."""
@@ -122,22 +137,27 @@ class InputTable:
         if n >= p:
             return self
         with np.errstate(over="ignore"):  # an infinite variance is among the largest
-            variances = np.concatenate([self.values[:, j : j + 1000].var(axis=0) for j in range(0, p, 1000)])
+            variances = np.concatenate([np.nanvar(self.values[:, j : j + 1000], axis=0) for j in range(0, p, 1000)])
         kept = np.sort(np.argsort(-variances, kind="stable")[:n])
         names = tuple(self.names[j] for j in kept)
         notes = (*self.notes, f"kept the {n} of {p} columns with the largest variance")
         return replace(self, names=names, values=self.values[:, kept], notes=notes)
 
-    def complete(self, drop: bool) -> InputTable:
-        """The table if all its numbers are finite; with `drop`, without the rows that have others."""
+    def complete(self, drop: bool, gaps: bool = False) -> InputTable:
+        """The table if all its numbers are finite, or missing and there may be gaps.
+
+        With `drop`, without the rows that have others.
+        """
         finite = np.isfinite(self.values)
         whole = np.asarray(finite.all(axis=1))
         if whole.all():
             return self
         counts = len(finite) - np.count_nonzero(finite, axis=0)
+        kind = "infinite" if np.isinf(self.values).any() else "missing"
+        if gaps and not drop and kind == "missing":
+            return replace(self, notes=(*self.notes, self._gaps(counts)))
         columns = self.worst(counts)
         lost = int(len(whole) - whole.sum())
-        kind = "infinite" if np.isinf(self.values).any() else "missing"
         if not drop:
             raise ValueError(
                 f"{self.source} has {kind} values in {lost} of {len(whole)} rows: {columns}; replace them, leave out "
