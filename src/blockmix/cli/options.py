@@ -180,6 +180,29 @@ class MixtureOptions:
     max_iter: Annotated[int, option("Maximum number of iterations of a start.", min=1, metavar="N")] = 200
 
 
+@dataclass(frozen=True)
+class TopicOptions:
+    """The topics that are looked for."""
+
+    topics: Annotated[
+        Any,
+        option(
+            "Number of topics; several are compared by coherence and BIC.",
+            "--topics",
+            "--n-topics",
+            parser=counts,
+            metavar="N|A:B",
+        ),
+    ] = "5"
+    groups: Annotated[int, option("Number of word groups; 15 or more.", min=1, metavar="N")] = 20
+    words: Annotated[int, option("Number of words to keep.", min=1, metavar="N")] = 400
+    stop_words: Annotated[str, option("Words to leave out: english, none, or a file of words.", metavar="WORDS")] = (
+        "english"
+    )
+    ngrams: Annotated[int, option("Also count phrases of up to N words.", min=1, max=5, metavar="N")] = 1
+    seed: Annotated[int, option("Random seed.", min=0, max=2**32 - 1, metavar="N")] = 0
+
+
 def formats(text: str) -> tuple[str, ...]:
     """Formats of figures.
 

@@ -37,7 +37,7 @@ def write_page(
     """Write the report of a saved model; an existing page is not replaced by one that shows less."""
     model = load(path)
     if isinstance(model, TopicBiclustering):
-        raise ValueError(f"{path} holds topics, which have no report: blockmix topics draws them in topics.png")
+        raise ValueError(f"{path} holds topics, whose report blockmix topics writes")
     summary = _summary(path, model)
     page = out or path.parent / results.REPORT
     if page.is_file() and _MARK not in page.read_bytes():

@@ -18,7 +18,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
-SELECTION, TOPICS, HEATMAP = "selection.csv", "topics.csv", "topics.png"
+SELECTION, TOPICS, HEATMAP, TYPICAL = "selection.csv", "topics.csv", "topics.png", "documents.csv"
 GROUPS, CLUSTERS = "groups.csv", "clusters.csv"
 PREDICTIONS, PREDICTIONS_SUMMARY = "predictions.csv", "predictions.json"
 
@@ -27,7 +27,7 @@ KINDS = {
     "mixture": (MODEL, ROWS, COLUMNS, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
     "covariance": (MODEL, COLUMNS, GROUPS, REPORT, SUMMARY),
     "stability": (GROUPS, CLUSTERS, REPORT, SUMMARY),
-    "topics": (MODEL, ROWS, COLUMNS, TOPICS, HEATMAP, SELECTION, REPORT, SUMMARY),
+    "topics": (MODEL, ROWS, COLUMNS, TOPICS, HEATMAP, TYPICAL, SELECTION, REPORT, SUMMARY),
     "predictions": (PREDICTIONS, PREDICTIONS_SUMMARY),
 }
 _FIGURE = re.compile(r"figure-[a-z0-9-]+\.(pdf|svg|png)")
