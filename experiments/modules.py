@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from csv import DictReader
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -20,20 +22,24 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
-from blockmix.grouping import AutoRule, BicRule, OptimalRule, SilhouetteRule
+from blockmix.grouping import BicRule, ChanceRule, OptimalRule, SilhouetteRule
 from blockmix.metrics import adjusted_rand
 
 Rng = np.random.Generator
 P = 150
 APART = 1.0  # distance of the two means in every column: the rows are told apart, so that the groups are what is judged
 ROWS = (30, 50, 100, 300)
+FIRST_SEED = 1000  # rules were shaped on earlier ones
 METHODS: dict[str, Callable[[], Any]] = {
-    "full, optimal cut": lambda: OptimalRule("full"),
-    "BicRule": BicRule,
-    "AutoRule": AutoRule,
+    "default": lambda: "auto",
+    "optimal": OptimalRule,
+    "full": lambda: OptimalRule("full"),
+    "bic": BicRule,
+    "chance": ChanceRule,
     "silhouette": SilhouetteRule,
-    "OptimalRule": OptimalRule,
 }
+WGCNA = Path(__file__).parent / "results" / "wgcna.csv"
+KINDS = ("one covariance", "a mixture of two")
 FIGURES = ["ari", "false", "groups", "seconds"]
 
 
@@ -82,17 +88,22 @@ def draw_rows(design: str, n_rows: int, rng: Rng) -> tuple[np.ndarray, np.ndarra
     return X[:, order], np.repeat(np.arange(len(sizes)), sizes)[order]
 
 
+def table_rng(design: str, n_rows: int, seed: int) -> Rng:
+    """The random numbers of one table."""
+    return np.random.default_rng([crc32(design.encode()), n_rows, seed])
+
+
 def recover(task: Task) -> dict[str, float]:
     # The same rows for each method.
-    rng = np.random.default_rng([crc32(task["design"].encode()), task["N"], task["seed"]])
+    rng = table_rng(task["design"], task["N"], task["seed"])
     parts = [draw_rows(task["design"], task["N"], rng) for _ in range(1 if task["within"] == "one covariance" else 2)]
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = _groups(parts, METHODS[task["method"]](), task["seed"])
     seconds = time.process_time() - start
-    scores = [_scores(truth, labels) for (_, truth), labels in zip(parts, found, strict=True)]
-    return dict(zip(FIGURES, np.mean(scores, axis=0).tolist(), strict=False)) | {"seconds": seconds}
+    each = [scores(truth, labels) for (_, truth), labels in zip(parts, found, strict=True)]
+    return dict(zip(FIGURES, np.mean(each, axis=0).tolist(), strict=False)) | {"seconds": seconds}
 
 
 def _groups(parts: list[tuple[np.ndarray, np.ndarray]], rule: Any, seed: int) -> list[np.ndarray]:
@@ -105,7 +116,7 @@ def _groups(parts: list[tuple[np.ndarray, np.ndarray]], rule: Any, seed: int) ->
     return [model.column_labels_[np.bincount(half, minlength=2).argmax()] for half in halves]
 
 
-def _scores(truth: np.ndarray, labels: np.ndarray) -> tuple[float, float, float]:
+def scores(truth: np.ndarray, labels: np.ndarray) -> tuple[float, float, float]:
     """ARI, share of the columns alone in truth that were put in a group, and number of groups of several columns."""
     together = np.bincount(labels)
     alone = np.bincount(truth)[truth] == 1
@@ -129,8 +140,18 @@ def draw(table: list[Task], options: Any) -> None:
             xlabel="rows N",
             ylim=(-3, 103) if independent else (-0.03, 1.03),
         )
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(METHODS))
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(METHODS) + 1)
     save(figure, "modules", options)
+
+
+def wgcna() -> list[Task]:
+    """What wgcna.py has found in five of the draws; it is given the rows of one component, within a mixture too."""
+    with WGCNA.open() as file:
+        found = [
+            {key: value if key == "design" else float(value) for key, value in line.items()}
+            for line in DictReader(file)
+        ]
+    return [line | {"N": int(line["N"]), "method": "WGCNA", "within": within} for within in KINDS for line in found]
 
 
 def main() -> None:
@@ -138,13 +159,14 @@ def main() -> None:
     runs = options.runs or (20 if options.full else 2)
     tasks = [
         {"within": within, "design": design, "method": method, "N": N, "seed": seed}
-        for within in ("one covariance", "a mixture of two")
+        for within in KINDS
         for design in DESIGNS
         for N in ROWS
         for method in METHODS
-        for seed in range(runs)
+        for seed in range(FIRST_SEED, FIRST_SEED + runs)
     ]
-    table = mean_by(run("modules", recover, tasks, options), ["within", "design", "method", "N"], FIGURES)
+    lines = run("modules", recover, tasks, options) + wgcna()
+    table = mean_by(lines, ["within", "design", "method", "N"], FIGURES)
     # Apart: where there is nothing to find, the ARI is 1 or 0 and would blur the mean.
     independent = [line for line in table if line["design"] == "independent"]
     grouped = [line for line in table if line["design"] != "independent"]

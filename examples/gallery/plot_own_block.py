@@ -22,7 +22,7 @@ class HubBlock:
         """c variances, and c − 1 correlations with the hub."""
         return 2 * c - 1
 
-    def choice_price(self, c):
+    def choice_price(self, c, p):
         """The hub is one of c columns."""
         return np.log(max(c, 1))
 

@@ -93,7 +93,9 @@ def test_a_fit_is_monotone_dense_and_counted(
         assert (model.n_column_groups_ == 3).all() and model.partition_price_ == 0
     else:
         price = sum(oracles.partition_price(model.column_labels_[g]) for g in distinct(model))
-        price += sum((c - 2) * np.log(c) for c, name in blocks if name == "tree")
+        edges = 1.5 * np.log(16)  # each, with the price of the group
+        groups = {c: np.log(16) + sum(np.log(16 / j) for j in range(1, c)) for c in range(3, 17)}
+        price += sum((c - 1) * edges - groups[c] for c, name in blocks if name == "tree")
         whole = np.log(16) + sum(np.log(16 / j) for j in range(1, 16))  # one group is a choice unless it is full
         price += whole * sum(c == 16 and name != "full" for c, name in blocks)
         assert model.partition_price_ == pytest.approx(price)

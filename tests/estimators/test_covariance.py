@@ -34,6 +34,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "one": {"n_groups": 1},
     "silhouette": {"n_groups": "silhouette"},
     "bic": {"n_groups": "bic"},
+    "optimal": {"n_groups": "optimal"},
+    "chance": {"n_groups": "chance"},
+    "factor": {"n_groups": 2, "block_model": 1, "correlation": "spearman"},
+    "ranks": {"n_groups": "bic", "correlation": "spearman", "shrinkage": 0.2},
+    "pearson": {"correlation": "pearson", "block_model": "full"},
     "profile": {"n_groups": "silhouette", "grouping": HierarchicalGrouping("single", "profile")},
     "greedy": {"grouping": "greedy"},
     "relaxed": {"grouping": "relaxed", "random_state": 0},
@@ -65,7 +70,7 @@ def test_scikit_learns_checks(estimator: BlockDiagonalCovariance, check: Callabl
 
 def test_blocks_are_found_and_the_rest_is_zero() -> None:
     X = rows()
-    model = BlockDiagonalCovariance().fit(X)
+    model = BlockDiagonalCovariance(block_model="full").fit(X)
     S = np.cov(X.T, ddof=0)
     assert model.partition_ == TRUTH
     assert model.n_groups_ == 3
@@ -204,7 +209,7 @@ def test_frames_keep_their_column_names(frame: Callable[[dict[str, Matrix]], Any
     assert model.groups_ == [names[:4], names[4:7], names[7:]]
     assert model.describe().splitlines() == [
         "8 columns: 2 groups, 1 alone",
-        "  group 0 (4): height, weight, waist, hip",
+        "  group 0 (4, 1 factor): height, weight, waist, hip",
         "  group 1 (3): age, income, rent",
         "  alone (1): luck",
     ]
@@ -276,8 +281,8 @@ def test_one_group_or_none_is_told() -> None:
     with pytest.warns(GroupingWarning) as warned:
         BlockDiagonalCovariance().fit(block_rows(rng, 50, Partition.single(6)))
     assert [str(one.message) for one in warned] == [
-        "n_groups='auto' found one group: all 6 columns are correlated with each other, so the covariance is full; "
-        "give a number of groups to split them all the same"
+        "n_groups='auto' found one group: all 6 columns are correlated with each other, and their block is: "
+        "1 factor; give a number of groups to split them all the same"
     ]
     assert warned[0].filename == __file__  # the line that called fit, not ours
 
@@ -321,7 +326,7 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         {"n_groups": 2.5},
         rows(),
         None,
-        "n_groups=2.5 must be a whole number, one of auto, optimal, silhouette, bic, or a rule such as "
+        "n_groups=2.5 must be a whole number, one of auto, optimal, chance, silhouette, bic, or a rule such as "
         "SilhouetteRule(candidates=range(2, 5))",
     ),
     "K = True": ({"n_groups": True}, rows(), None, "n_groups=True must be a whole number of column groups"),
@@ -329,7 +334,7 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         {"n_groups": "gap"},
         rows(),
         None,
-        "n_groups='gap' must be a whole number, one of auto, optimal, silhouette, bic, or a rule such as "
+        "n_groups='gap' must be a whole number, one of auto, optimal, chance, silhouette, bic, or a rule such as "
         "SilhouetteRule(candidates=range(2, 5))",
     ),
     "unknown grouping": (
@@ -377,6 +382,19 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     "ridge": ({"ridge": -1}, rows(), None, "ridge=-1 must be a number that is at least 0"),
     "ridge NaN": ({"ridge": np.nan}, rows(), None, "ridge=nan must be a number that is at least 0"),
     "shrinkage": ({"shrinkage": 2}, rows(), None, 'shrinkage=2 must be None, "auto" or a number from 0 to 1'),
+    "correlation": (
+        {"correlation": "kendall"},
+        rows(),
+        None,
+        'correlation=\'kendall\' must be "auto", "pearson" or "spearman"',
+    ),
+    "shape": (
+        {"n_groups": 2, "block_model": "round"},
+        rows(),
+        None,
+        "block_model='round' must be one of auto, full, tree, a number of factors, or an object with the methods of "
+        "BlockModel",
+    ),
     "shrinkage name": (
         {"shrinkage": "lw"},
         rows(),

@@ -24,7 +24,7 @@ def z_with(row: int, values: Any) -> Matrix:
 
 
 RULES = (
-    "must be a whole number, one of auto, optimal, silhouette, bic, or a rule such as "
+    "must be a whole number, one of auto, optimal, chance, silhouette, bic, or a rule such as "
     "SilhouetteRule(candidates=range(2, 5))"
 )
 Case = tuple[dict[str, Any], Any, Any, str]

@@ -64,7 +64,7 @@ class CompoundSymmetry:
     def n_parameters(self, c: int) -> int:
         return c + 1
 
-    def choice_price(self, c: int) -> float:
+    def choice_price(self, c: int, p: int) -> float:
         return 0.0
 
     def rows_needed(self, c: int) -> int:
@@ -215,7 +215,7 @@ def test_the_best_shape_of_each_block() -> None:
     for group, shape in zip(truth.groups, best_shapes(R, truth, 100, bic_price(100), models), strict=True):
         c, block = len(group), R[np.ix_(group, group)]
         worth = {
-            m.name: -50 * m.fit(block).deviance - bic_price(100) * m.n_parameters(c) - m.choice_price(c)
+            m.name: -50 * m.fit(block).deviance - bic_price(100) * m.n_parameters(c) - m.choice_price(c, 6)
             for m in models
             if m is FULL or m.n_parameters(c) < c * (c + 1) / 2
         }

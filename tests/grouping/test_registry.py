@@ -12,6 +12,7 @@ from strategies import Matrix, block_rows, covariance, covariances, singular_cov
 from blockmix.grouping import (
     AutoRule,
     BicRule,
+    ChanceRule,
     GreedyGrouping,
     Grouping,
     HierarchicalGrouping,
@@ -43,7 +44,7 @@ def test_the_price_reaches_the_rule() -> None:
 
 
 def test_names_and_objects_are_understood() -> None:
-    for name, kind in (("auto", AutoRule), ("silhouette", SilhouetteRule), ("bic", BicRule)):
+    for name, kind in (("auto", AutoRule), ("chance", ChanceRule), ("silhouette", SilhouetteRule), ("bic", BicRule)):
         assert type(as_rule(name)) is kind
     for name, kind in (
         ("hierarchical", HierarchicalGrouping),
@@ -79,8 +80,8 @@ def test_what_is_neither_number_nor_rule_is_refused(n_groups: object) -> None:
     with pytest.raises(ValueError) as caught:
         find_groups(np.eye(4), 10, n_groups, HierarchicalGrouping())
     assert str(caught.value) == (
-        f"n_groups={n_groups!r} must be a whole number, one of auto, optimal, silhouette, bic, or a rule such as "
-        "SilhouetteRule(candidates=range(2, 5))"
+        f"n_groups={n_groups!r} must be a whole number, one of auto, optimal, chance, silhouette, bic, or a rule "
+        "such as SilhouetteRule(candidates=range(2, 5))"
     )
 
 

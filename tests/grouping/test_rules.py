@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
 from blockmix.grouping import (
-    AutoRule,
     BicRule,
+    ChanceRule,
     GreedyGrouping,
     HierarchicalGrouping,
     PenalizedGrouping,
@@ -143,7 +143,7 @@ def test_a_higher_price_gives_more_groups() -> None:
         assert counts[0] < counts[1] < counts[2] == 15
 
 
-@pytest.mark.parametrize("rule", [AutoRule(), SilhouetteRule()])
+@pytest.mark.parametrize("rule", [ChanceRule(), SilhouetteRule()])
 def test_other_rules_ignore_the_price(rule: Rule) -> None:
     S = covariance(block_rows(np.random.default_rng(5), 300, Partition([0, 0, 0, 0, 1, 1, 1, 2, 2])))
     found = [rule.choose(S, 300, HierarchicalGrouping(), price=price).partition for price in (None, 0.0, 1e6)]

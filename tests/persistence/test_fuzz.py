@@ -45,7 +45,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "shapes": lambda: GaussianBiclustering(2, block_model="auto", random_state=0).fit(np.tile(X, 6) + noise(36)),
     "steps": lambda: GaussianBiclustering(2, 3, random_state=0).fit(np.round(X)),
     "factor": lambda: FactorBiclustering(2, 3, random_state=0).fit(X),
-    "covariance": lambda: BlockDiagonalCovariance().fit(X[:30]),
+    "covariance": lambda: BlockDiagonalCovariance(1, block_model=1).fit(X[:30]),
     "topics": lambda: TopicBiclustering(2, 3, random_state=0).fit(TEXTS, np.arange(40) % 2),
 }
 

@@ -122,12 +122,14 @@ def test_a_series_of_labels_comes_back_as_an_array(tmp_path: Path) -> None:
     "model",
     [
         BlockDiagonalCovariance(),
+        BlockDiagonalCovariance(1, block_model=2, correlation="spearman"),
         BlockDiagonalCovariance(3, grouping="greedy"),
         BlockDiagonalCovariance(AutoRule(), grouping=HierarchicalGrouping("complete"), shrinkage="auto"),
         BlockDiagonalCovariance(2, assume_centered=True, random_state=np.random.RandomState(1)),
     ],
-    ids=["auto", "greedy", "rules", "seeded"],
+    ids=["auto", "factors", "greedy", "rules", "seeded"],
 )
+@pytest.mark.filterwarnings("ignore::blockmix.GroupingWarning")
 def test_a_covariance_comes_back_as_it_was(model: BlockDiagonalCovariance, tmp_path: Path) -> None:
     model.fit(X[:30])
     model.save(tmp_path / "covariance")
@@ -139,6 +141,7 @@ def test_a_covariance_comes_back_as_it_was(model: BlockDiagonalCovariance, tmp_p
 
 
 @pytest.mark.parametrize("cls", [BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering])
+@pytest.mark.filterwarnings("ignore::blockmix.GroupingWarning")
 def test_every_estimator_of_rows_can_be_saved(cls: Any, tmp_path: Path) -> None:
     model = cls(random_state=0).fit(X[:30])
     found = again(model, tmp_path)

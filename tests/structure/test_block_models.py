@@ -24,6 +24,7 @@ from blockmix.structure.block_models import (
     offered,
 )
 from blockmix.structure.kernels import tree_covariance
+from blockmix.structure.objective import partition_prices
 
 MODELS = [FULL, FactorBlock(1), FactorBlock(2), FactorBlock(3), TreeBlock()]
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
@@ -99,9 +100,15 @@ def test_parameters_counted_by_hand() -> None:
 
 
 def test_structures_counted_by_hand() -> None:
-    # Cayley: 3 trees of 3 columns, 16 of 4, 125 of 5; a pair has one. Other shapes have one structure of any size.
-    assert_allclose(np.exp([TreeBlock().choice_price(c) for c in range(1, 6)]), [1, 1, 3, 16, 125])
-    assert all(model.choice_price(c) == 0 for model in MODELS[:-1] for c in range(1, 10))
+    # A tree pays 3/2 log p for each edge, less what its group pays: log p + log p/1 + log p/2 + … Other shapes have one
+    # structure of any size. Red if joining two trees cost less than one edge.
+    edge = 1.5 * np.log(9)
+    expected = [0, 0, 2 * edge - np.log(9**3 / 2), 3 * edge - np.log(9**4 / 6)]
+    assert_allclose([TreeBlock().choice_price(c, 9) for c in range(1, 5)], expected)
+    assert all(model.choice_price(c, 9) == 0 for model in MODELS[:-1] for c in range(1, 10))
+    whole = partition_prices(9)
+    paid = [whole[c] + TreeBlock().choice_price(c, 9) for c in range(10)]
+    assert all(paid[a + b] - paid[a] - paid[b] == pytest.approx(edge) for a in (3, 4) for b in (3, 4, 5))
 
 
 @every_model

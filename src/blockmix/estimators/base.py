@@ -23,7 +23,7 @@ from blockmix.estimators.validation import matrix, rows_to_score
 from blockmix.persistence.atomic import write_vectors
 from blockmix.plotting.methods import MixtureFigures
 from blockmix.rows import Chunk, Resolution, one_blas_thread
-from blockmix.structure.columns import column_names, describe
+from blockmix.structure.columns import ColumnEntry, column_entries, column_names, describe, leading_loadings
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
@@ -182,6 +182,19 @@ class Mixture(MixtureFigures, Storable, BiclusterMixin, DensityMixin, ClusterMix
             for g, labels in enumerate(self.column_labels_)
         )
 
+    def column_table(self) -> list[ColumnEntry]:
+        """Component, name, group, size of the group and loading of each column, and whether it is alone.
+
+        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
+        """
+        check_is_fitted(self)
+        names, loadings = column_names(self), np.full(self.column_labels_.shape, np.nan)
+        model: Any = self
+        if hasattr(model, "loadings_"):
+            loadings = np.stack([leading_loadings(*own) for own in zip(model.blocks_, model.loadings_, strict=True)])
+        parts = enumerate(zip(self.column_labels_, loadings, strict=True))
+        return [entry for g, (labels, own) in parts for entry in column_entries(g, names, Partition(labels), own)]
+
     def _rows(self, X: ArrayLike) -> FloatArray:
         """The rows as one array, checked."""
         check_is_fitted(self)
@@ -202,9 +215,14 @@ def most_probable(joint: FloatArray) -> IntArray:
 
 def log_density(joint: FloatArray) -> FloatArray:
     """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,); −inf for rows whose distances overflow."""
+    top, rest = _largest_and_rest(joint)
+    return np.where(top > -np.finfo(float).max, top + rest, -np.inf)
+
+
+def _largest_and_rest(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The largest log π_g f_g (m, G) of each row and what the sum over components adds to it, shapes (m,)."""
     top = joint.max(axis=1)
-    density = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
-    return np.where(top > -np.finfo(float).max, density, -np.inf)
+    return top, np.log(np.exp(joint - top[:, None]).sum(axis=1))
 
 
 def probabilities(joint: FloatArray) -> FloatArray:
@@ -215,10 +233,10 @@ def probabilities(joint: FloatArray) -> FloatArray:
 
 def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
     """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
-    density = log_density(joint)
-    certainty = np.log(probabilities(joint).max(axis=1))
+    top, rest = _largest_and_rest(joint)
+    density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)
     counted = weights > 0  # −inf times 0 is no number
-    return np.array([weights.sum(), weights[counted] @ density[counted], weights @ certainty])
+    return np.array([weights.sum(), weights[counted] @ density[counted], -weights @ rest])
 
 
 def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:

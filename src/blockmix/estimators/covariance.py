@@ -19,13 +19,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from blockmix.estimators.stability.methods import StableCovariance
 from blockmix.estimators.storable import Storable
 from blockmix.estimators.validation import counts, matrix
-from blockmix.grouping.protocols import Grouping, GroupingWarning, Rule
+from blockmix.grouping.auto import AutoRule, too_few_rows
+from blockmix.grouping.optimal import OptimalRule
+from blockmix.grouping.protocols import Grouping, GroupingWarning, Proposal, Rule
 from blockmix.grouping.registry import as_grouping, as_rule, find_groups
 from blockmix.plotting.methods import CovarianceFigures
-from blockmix.structure.block_models import FULL
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.columns import column_names, describe, grouped_names, refuse_constant
+from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
+from blockmix.structure.blocks import BlockCovariance, within
+from blockmix.structure.columns import (
+    ColumnEntry,
+    column_entries,
+    column_names,
+    describe,
+    grouped_names,
+    leading_loadings,
+    refuse_constant,
+)
 from blockmix.structure.moments import Moments
+from blockmix.structure.partition import Partition
+from blockmix.structure.ranks import mid_ranks
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 
@@ -34,12 +46,21 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
 
     Parameters
     ----------
-    n_groups : int, {"auto", "silhouette", "bic"} or rule, default="auto"
-        The number K of column groups, or how to choose it. ``"auto"`` tests the tree of the columns from the top and
-        may answer that there are no groups, or one; ``"silhouette"`` is the paper's rule; ``"bic"`` the smallest BIC.
-        A rule object such as ``SilhouetteRule(candidates=range(2, 5))`` limits the choice.
+    n_groups : int, {"auto", "optimal", "chance", "silhouette", "bic"} or rule, default="auto"
+        The number K of column groups, or how to choose it. ``"auto"`` takes the best cut of the tree of the columns
+        that stands out from what all columns share, and may answer that there are no groups, or one; ``"silhouette"``
+        is the paper's rule; ``"bic"`` the smallest BIC. A rule object such as
+        ``SilhouetteRule(candidates=range(2, 5))`` limits the choice.
     grouping : {"hierarchical", "greedy", "relaxed", "penalized"} or object, default="hierarchical"
         How the groups are found.
+    block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
+        Shapes that the block of a group may have: ``"full"`` (the paper's), a number of factors, or a tree. ``"auto"``
+        chooses among full, one and two factors and a tree if the rule prices them (``"auto"``, ``"optimal"``), and is
+        full otherwise.
+    correlation : {"auto", "pearson", "spearman"}, default="auto"
+        The correlation that groups are found by. ``"spearman"``, that of the ranks, withstands outlying rows and skewed
+        columns. ``"auto"`` is Spearman's for ``n_groups="auto"`` and Pearson's otherwise. Means, variances and blocks
+        are moments in any case.
     ridge : float, default=1e-6
         Fraction by which each variance is raised, before grouping and factorization, so that a singular covariance
         works.
@@ -71,8 +92,13 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
         The tree in SciPy's format that the groups were cut from; None for a grouping without a tree.
     block_shapes_ : tuple of K str
         Shape of the block of each group.
+    loadings_ : tuple of K arrays or None
+        Loadings of the columns of each group on its factors, shape (c, q), in the units of X and with signs; None
+        without factors.
     shrinkage_ : array of shape (K,)
         The shrinkage of each block.
+    common_correlation_ : float
+        A correlation that all columns share, which ``"auto"`` set aside to find the groups; 0 if there is none.
     warnings_ : list of str
         What the fit warned of.
 
@@ -91,6 +117,8 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
         n_groups: int | str | Rule = "auto",
         *,
         grouping: str | Grouping = "hierarchical",
+        block_model: str | int | BlockModel = "auto",
+        correlation: str = "auto",
         ridge: float = 1e-6,
         shrinkage: float | str | None = None,
         assume_centered: bool = False,
@@ -98,6 +126,8 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
     ) -> None:
         self.n_groups = n_groups
         self.grouping = grouping
+        self.block_model = block_model
+        self.correlation = correlation
         self.ridge = ridge
         self.shrinkage = shrinkage
         self.assume_centered = assume_centered
@@ -120,17 +150,54 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
         n_rows, self.location_, variances = moments.weight, moments.mean, moments.variances
         deviations, R = moments.standardized(self.ridge)
         del moments  # a second p × p matrix, not needed any more
-        rule = as_rule(self.n_groups)
-        # The rows themselves serve two purposes only: heavy tails in the choice of K, and the automatic shrinkage.
-        wanted = rule is not None or self.shrinkage == "auto"
-        squares = _squares(rows, self.location_, variances, weights) if wanted else None
-        found = find_groups(R, n_rows, self.n_groups, as_grouping(self.grouping, self.random_state), squares)
-        self.partition_, self.linkage_ = found.partition, found.linkage
+        squares = _squares(rows, self.location_, variances, weights) if self.shrinkage == "auto" else None
+        found = self._proposal(rows, weights, R, n_rows)
+        self.partition_, self.linkage_, self.common_correlation_ = found.partition, found.linkage, found.common
         self.shrinkage_ = self._shrinkages(R, squares, n_rows)
-        self.blocks_ = BlockCovariance.of(R, self.partition_, self.shrinkage_).scaled(deviations)
-        self.block_shapes_ = (FULL.name,) * self.partition_.n_groups
-        self._warn(found.converged, chosen=rule is not None)
+        shapes = found.shapes or self._shapes(found.partition)
+        self.block_shapes_ = tuple(model.name for model in shapes)
+        self._fit_blocks(R, deviations, shapes)
+        self._warn(found.converged, n_rows)
         return self
+
+    def _proposal(self, rows: FloatArray, weights: FloatArray | None, R: FloatArray, n_rows: float) -> Proposal:
+        """The column groups, from the ranks of the rows or from the rows themselves, whose correlation is R."""
+        rule = self._rule()
+        ranked = self.correlation == "spearman" or (self.correlation == "auto" and hasattr(rule, "prefers_ranks"))
+        grouping = as_grouping(self.grouping, self.random_state)
+        if ranked:
+            rows = mid_ranks(rows, weights)
+            R = Moments.of(rows, weights).standardized(self.ridge)[1]
+        squares = None
+        if rule is not None:
+            moments = Moments.of(rows, weights)
+            squares = _squares(rows, moments.mean, moments.variances, weights)
+        return find_groups(R, n_rows, self.n_groups if rule is None else rule, grouping, squares)
+
+    def _rule(self) -> Rule | None:
+        """The rule for the number of groups; None for a number. The default rules choose among the shapes of blocks."""
+        if self.n_groups == "auto":
+            return AutoRule(self.block_model)
+        return OptimalRule(self.block_model) if self.n_groups == "optimal" else as_rule(self.n_groups)
+
+    def _shapes(self, partition: Partition) -> tuple[BlockModel, ...]:
+        """The given shape for the groups where it is cheaper than a full block."""
+        shape = FULL if self.block_model == "auto" else block_models(self.block_model)[-1]
+        return tuple(shape if offered(shape, c) else FULL for c in partition.sizes.tolist())
+
+    def _fit_blocks(self, R: FloatArray, deviations: FloatArray, shapes: tuple[BlockModel, ...]) -> None:
+        """Blocks in their shapes from the correlation R, which is used up, and their loadings."""
+        keep, loadings = 1 - self.shrinkage_, list[FloatArray | None]()
+        for group, model, kept in zip(self.partition_.groups, shapes, keep.tolist(), strict=True):
+            state = None
+            if model.name != FULL.name:
+                fit = model.fit(within(R.astype(float), group[None], np.array([kept]))[0])
+                R[np.ix_(group, group)] = fit.covariance
+                state = None if fit.state is None else model.scaled(fit.state, deviations[group].astype(float))
+            loadings.append(model.loadings(state))
+        full = np.array([model.name == FULL.name for model in shapes])
+        self.loadings_ = tuple(loadings)
+        self.blocks_ = BlockCovariance.of(R, self.partition_, self.shrinkage_ * full).scaled(deviations)
 
     def _check_parameters(self) -> None:
         if not (isinstance(self.ridge, Real) and 0 <= self.ridge < np.inf):
@@ -138,6 +205,9 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
         a = self.shrinkage
         if not (a is None or a == "auto" or (isinstance(a, Real) and 0 <= a <= 1)):
             raise ValueError(f'shrinkage={a!r} must be None, "auto" or a number from 0 to 1')
+        if self.correlation not in ("auto", "pearson", "spearman"):
+            raise ValueError(f'correlation={self.correlation!r} must be "auto", "pearson" or "spearman"')
+        block_models(self.block_model)  # refuses an unknown one
 
     def _shrinkages(self, R: FloatArray, squares: FloatArray | None, n_rows: float) -> FloatArray:
         if self.shrinkage != "auto":
@@ -145,22 +215,36 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
         assert squares is not None
         return np.array([_ledoit_wolf(R[np.ix_(A, A)], squares[:, A], n_rows) for A in self.partition_.groups])
 
-    def _warn(self, converged: bool, chosen: bool) -> None:
-        p, found = self.n_features_in_, list[Warning]()
+    def _warn(self, converged: bool, n_rows: float) -> None:
+        found = list[Warning]()
         if not converged:
             text = f"grouping={self.grouping!r} stopped at its iteration limit: raise the limit, the groups may improve"
             found.append(ConvergenceWarning(text))
-        if chosen and p > 1 and self.n_groups_ in (1, p):
-            answer = (
-                f"no groups: no columns of the {p} are correlated beyond chance, so the covariance is diagonal"
-                if self.n_groups_ == p
-                else f"one group: all {p} columns are correlated with each other, so the covariance is full"
-            )
-            text = f"n_groups={self.n_groups!r} found {answer}; give a number of groups to split them all the same"
-            found.append(GroupingWarning(text))
+        answer = self._remark(n_rows) if self._rule() is not None and self.n_features_in_ > 1 else None
+        if answer is not None:
+            found.append(GroupingWarning(f"n_groups={self.n_groups!r} found {answer}"))
         self.warnings_ = [str(warning) for warning in found]
         for warning in found:
             warnings.warn(warning, stacklevel=3)
+
+    def _remark(self, n_rows: float) -> str | None:
+        """What a user should know about the number of groups that a rule has chosen."""
+        p, otherwise = self.n_features_in_, "give a number of groups to split them all the same"
+        if self.n_groups_ == 1:
+            shape = self.block_shapes_[0]
+            model = "so the covariance is full" if shape == FULL.name else f"and their block is: {shape}"
+            return f"one group: all {p} columns are correlated with each other, {model}; {otherwise}"
+        if self.common_correlation_:
+            return (
+                f"that all {p} columns share a correlation of about {self.common_correlation_:.2f}: the groups stand "
+                "out from it, and the covariance between groups is set to zero; give n_groups=1 to keep it"
+            )
+        if self.n_groups_ < p:
+            return None
+        if too_few_rows(n_rows, p):
+            return f"no groups: {n_rows:g} rows are too few to tell correlation from chance among {p} columns"
+        why = f"no columns of the {p} are correlated beyond chance, so the covariance is diagonal"
+        return f"no groups: {why}; {otherwise}"
 
     @property
     def column_labels_(self) -> IntArray:
@@ -209,7 +293,19 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
     def describe(self) -> str:
         """Text that lists the groups by column name."""
         check_is_fitted(self, "partition_")
-        return describe(self.partition_, column_names(self))
+        text = describe(self.partition_, column_names(self), self.block_shapes_)
+        if self.common_correlation_:
+            text += f"\n  all columns share a correlation of about {self.common_correlation_:.2f}, set aside here"
+        return text
+
+    def column_table(self) -> list[ColumnEntry]:
+        """Name, group, size of the group and loading of each column, and whether it is alone; the component is 0.
+
+        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
+        """
+        check_is_fitted(self, "blocks_")
+        loadings = leading_loadings(self.blocks_, self.loadings_)
+        return list(column_entries(0, column_names(self), self.partition_, loadings))
 
     def _restore(self, state: dict[str, Any]) -> None:
         if "shrinkage_" in state and "block_shapes_" not in state:
@@ -217,7 +313,8 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
             groups = state["partition_"].groups
             by_size = np.empty(len(groups))
             by_size[np.argsort([group[0] for group in groups])] = state["shrinkage_"]
-            state |= {"shrinkage_": by_size, "block_shapes_": (FULL.name,) * len(groups)}
+            full = {"block_shapes_": (FULL.name,) * len(groups), "loadings_": (None,) * len(groups)}
+            state |= {"shrinkage_": by_size, "common_correlation_": 0.0} | full
         super()._restore(state)
 
     def _rows(self, X: ArrayLike) -> FloatArray:

@@ -114,11 +114,13 @@ class EMMixture(Mixture, Generic[P, S]):
         rows = self._in_units(standardized)
         rng = check_random_state(self.random_state)
         most = max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
-        same = deepcopy(rng)  # an array is sampled for its resolution as a file is, and not for its start
+        # An array is sampled for its resolution as a file is, and not for its start.
+        same = deepcopy(rng) if rows.n_rows > most else rng
         sample = rows.sample(most, rng)
         some = sample.some(most, same)
         self.resolution_ = Resolution.of(sample.X[some], sample.weights[some]) if self.rounding else EXACT
-        rows, sample = rows.resolved(self.resolution_), sample.resolved(self.resolution_)
+        resolved: Any = rows.resolved(self.resolution_)
+        rows, sample = resolved, resolved if sample is rows else sample.resolved(self.resolution_)
         variances = (standardized.scale / rows.scale) ** 2
         family = self._family(rows, variances)
         saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, rows, VALUES)

@@ -51,6 +51,9 @@ _TYPES: dict[str, type] = {
     "converged_": bool,
     "outcome_": str,
     "log_likelihood_": Real,
+    "common_correlation_": Real,
+    "loadings_": tuple,
+    "block_shapes_": tuple,
     "log_likelihood_trace_": np.ndarray,
     "warnings_": list,
     "starts_": list,
@@ -132,14 +135,32 @@ def check_factor(model: FactorBiclustering) -> None:
 
 def check_block_diagonal(model: BlockDiagonalCovariance) -> None:
     """Refuse a covariance whose groups, location and blocks do not fit together."""
-    lengths = _check_attributes(model, "n_features_in_", "location_", "partition_", "blocks_", "shrinkage_")
+    lengths = _check_attributes(
+        model,
+        "n_features_in_",
+        "location_",
+        "partition_",
+        "blocks_",
+        "shrinkage_",
+        "loadings_",
+        "block_shapes_",
+        "common_correlation_",
+    )
     p, blocks = lengths["p"], model.blocks_
     require(isinstance(blocks, BlockCovariance) and model.partition_ == blocks.partition, "blocks_ has other groups")
     require(model.n_features_in_ == blocks.partition.n_columns == p, f"n_features_in_ is not {p}")
     require(lengths["K"] == blocks.partition.n_groups, "shrinkage_ is not one number per group")
     require(blocks.factors[0].dtype == model.location_.dtype, "location_ and blocks_ differ in type")
+    sizes, shapes, loadings = blocks.partition.sizes.tolist(), model.block_shapes_, model.loadings_
+    require(_all(shapes, str) and len(shapes) == len(sizes), "block_shapes_ is not one name per group")
+    known = len(loadings) == len(sizes) and all(map(_is_loading, loadings, sizes))
+    require(known, "loadings_ is not one array per group, or None")
     tree = vars(model).get("linkage_")
     require(tree is None or is_real(tree, (p - 1, 4)), "linkage_ is no tree of the columns")
+
+
+def _is_loading(loading: Any, c: int) -> bool:
+    return loading is None or (np.ndim(loading) == 2 and is_real(loading, (c, loading.shape[1])))
 
 
 def check_topics(model: TopicBiclustering) -> None:

@@ -4,6 +4,7 @@ Write your own with one method: `Grouping.group` or `Rule.choose`.
 """
 
 from blockmix.grouping.auto import AutoRule
+from blockmix.grouping.chance import ChanceRule
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.grouping.optimal import OptimalRule
@@ -15,6 +16,7 @@ from blockmix.grouping.rules import BicRule, SilhouetteRule
 __all__ = [
     "AutoRule",
     "BicRule",
+    "ChanceRule",
     "GreedyGrouping",
     "Grouping",
     "HierarchicalGrouping",

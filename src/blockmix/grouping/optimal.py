@@ -7,20 +7,22 @@ from the leaves to the root, whatever their height.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator
 
-from blockmix.grouping.hierarchical import spans, tree_of
+from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, spans, tree_of
 from blockmix.grouping.protocols import Grouping, Proposal, has_price, has_tree
 from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
 from blockmix.structure.moments import correlation, definite_correlation
 from blockmix.structure.objective import bic_price, partition_prices
 from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
 
 class OptimalRule(BaseEstimator):
@@ -63,25 +65,102 @@ class OptimalRule(BaseEstimator):
         models = block_models(self.block_model)
         price = bic_price(n_rows) if price is None else price
         R = correlation(S)
-        tree = tree_of(grouping).tree(R)
-        order, span = spans(tree)
-        ordered = definite_correlation(R[np.ix_(order, order)])
-        worth, shape = branch_worths(ordered, tree, span, n_rows, price, models)
-        chosen = best_cut(worth, tree)
-        labels = np.empty(len(S), dtype=np.intp)
-        for k, v in enumerate(chosen):
-            labels[order[span[v, 0] : span[v, 1]]] = k
-        partition = Partition(labels)
-        shapes: list[BlockModel] = [FULL] * partition.n_groups
-        for v in chosen:
-            shapes[partition.labels[order[span[v, 0]]]] = models[shape[v]]
+        found = best_groups(R, n_rows, price, models, grouping)
         if has_tree(grouping):
-            return Proposal(partition, tree, shapes=tuple(shapes))
+            return found
         if has_price(grouping):
-            found = grouping.group_at_price(S, n_rows, price)
+            own = grouping.group_at_price(S, n_rows, price)
         else:
-            found = grouping.group(S, partition.n_groups, n_rows)
-        return replace(found, shapes=best_shapes(R, found.partition, n_rows, price, models))
+            own = grouping.group(S, found.partition.n_groups, n_rows)
+        return replace(own, shapes=best_shapes(R, own.partition, n_rows, price, models))
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Groups of columns, the shape of each, and what each is worth."""
+
+    groups: list[IntArray]
+    shapes: list[BlockModel]
+    worth: FloatArray
+
+    @property
+    def labels(self) -> IntArray:
+        """Group of each column, shape (p,)."""
+        labels = np.empty(sum(map(len, self.groups)), dtype=np.intp)
+        for k, group in enumerate(self.groups):
+            labels[group] = k
+        return labels
+
+
+def best_groups(
+    R: FloatArray,
+    n_rows: float,
+    price: float,
+    models: Sequence[BlockModel],
+    grouping: Grouping,
+    forbidden: Callable[[FloatArray], BoolArray] | None = None,
+) -> Proposal:
+    """Groups and shapes of the best cut of the tree of a grouping.
+
+    With the default grouping a second tree serves the shapes that are searched on a tree of their own, such as chains
+    on that of the strongest correlations, and the better cut is taken wherever the two differ.
+
+    Parameters
+    ----------
+    R : array of shape (p, p)
+        Correlation estimated from n_rows rows.
+    n_rows, price : float
+    models : sequence of BlockModel
+    grouping : Grouping
+    forbidden : callable, optional
+        Tells the merges of a tree, shape (p − 1, 4), that may not be a group, shape (p − 1,).
+    """
+    definite, cutter = definite_correlation(R), tree_of(grouping)
+    tree = cutter.tree(R)
+    found = _tree_cut(definite, tree, n_rows, price, models, forbidden)
+    chains = tuple(model for model in models if model.name == FULL.name or hasattr(model, "linkage"))
+    if is_default(cutter) and any(hasattr(model, "linkage") for model in chains):
+        single = HierarchicalGrouping("single").tree(R)
+        found = _best_of_both(found, _tree_cut(definite, single, n_rows, price, chains, forbidden))
+    partition = Partition(found.labels)
+    shapes: list[BlockModel] = [FULL] * partition.n_groups
+    for group, model in zip(found.groups, found.shapes, strict=True):
+        shapes[partition.labels[group[0]]] = model
+    return Proposal(partition, tree, shapes=tuple(shapes))
+
+
+def _tree_cut(
+    R: FloatArray,
+    tree: FloatArray,
+    n_rows: float,
+    price: float,
+    models: Sequence[BlockModel],
+    forbidden: Callable[[FloatArray], BoolArray] | None,
+) -> Cut:
+    """The best cut of one tree of the columns of R, which is definite."""
+    order, span = spans(tree)
+    worth, shape = branch_worths(R[np.ix_(order, order)], tree, span, n_rows, price, models)
+    if forbidden is not None:
+        worth[len(R) :][forbidden(tree)] = -np.inf
+    chosen = best_cut(worth, tree)
+    return Cut([order[slice(*span[v])] for v in chosen], [models[shape[v]] for v in chosen], worth[chosen])
+
+
+def _best_of_both(one: Cut, other: Cut) -> Cut:
+    """The more valuable of two cuts in each of the smallest sets of columns that are unions of groups of both."""
+    a, b = one.labels, other.labels
+    n = len(one.groups)
+    joined = coo_array((np.ones(len(a)), (a, n + b)), shape=(n + len(other.groups),) * 2)
+    part = connected_components(joined, directed=False)[1]
+    values = np.bincount(part[:n], one.worth), np.bincount(part[n:], other.worth)
+    second = values[1] > values[0]
+    taken = [(one, k) for k in range(n) if not second[part[k]]]
+    taken += [(other, k) for k in range(len(other.groups)) if second[part[n + k]]]
+    return Cut(
+        [cut.groups[k] for cut, k in taken],
+        [cut.shapes[k] for cut, k in taken],
+        np.array([cut.worth[k] for cut, k in taken]),
+    )
 
 
 def branch_worths(
@@ -109,7 +188,7 @@ def _prices(model: BlockModel, p: int) -> tuple[FloatArray, FloatArray]:
     """
     sizes = range(p + 1)
     extra = np.array([model.n_parameters(c) - c for c in sizes])
-    choice = partition_prices(p) + np.array([model.choice_price(c) if offered(model, c) else np.inf for c in sizes])
+    choice = partition_prices(p) + np.array([model.choice_price(c, p) if offered(model, c) else np.inf for c in sizes])
     if model.name == FULL.name:
         choice[-1] = 0  # one full group is no choice
     return extra, choice
@@ -124,7 +203,9 @@ def best_shapes(
     for group in partition.groups:
         block, c = definite[np.ix_(group, group)], len(group)
         able = [m for m in models if offered(m, c) and m.rows_needed(c) < max(n_rows, 2)] or [FULL]
-        worth = [-0.5 * n_rows * m.fit(block).deviance - price * m.n_parameters(c) - m.choice_price(c) for m in able]
+        worth = [
+            -0.5 * n_rows * m.fit(block).deviance - price * m.n_parameters(c) - m.choice_price(c, len(R)) for m in able
+        ]
         shapes.append(able[int(np.argmax(worth))])
     return tuple(shapes)
 

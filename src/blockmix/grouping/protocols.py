@@ -29,12 +29,15 @@ class Proposal:
         Whether the search ended by itself and not at its iteration limit.
     shapes : tuple of K BlockModel
         The shape of the block of each group; empty if all are full.
+    common : float
+        A correlation that all columns share and that was set aside to find the groups; 0 if there is none.
     """
 
     partition: Partition
     linkage: FloatArray | None = None
     converged: bool = True
     shapes: tuple[BlockModel, ...] = ()
+    common: float = 0.0
 
 
 @runtime_checkable

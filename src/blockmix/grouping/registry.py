@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from blockmix.grouping.auto import AutoRule
+from blockmix.grouping.chance import ChanceRule
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.grouping.optimal import OptimalRule
@@ -30,6 +31,7 @@ GROUPINGS: dict[str, type[BaseEstimator]] = {
 RULES: dict[str, type[BaseEstimator]] = {
     "auto": AutoRule,
     "optimal": OptimalRule,
+    "chance": ChanceRule,
     "silhouette": SilhouetteRule,
     "bic": BicRule,
 }

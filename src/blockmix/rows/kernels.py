@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 
@@ -16,3 +17,56 @@ def deviations(X: Any, weights: Any, shift: Any, offset: Any, squares: Any) -> N
             d = X[i, j] - shift[j]
             offset[j] += w * d
             squares[j] += w * d * d
+
+
+@njit(nogil=True, cache=True)
+def repeated_values(ordered: Any, weights: Any, most: int) -> Any:
+    """Values of each sorted column (n, p) whose weight is 2 or more, and the width of the interval of each.
+
+    Column j has the values ``first[j]`` to ``first[j + 1]``; none if they are more than `most` or its only value. NaN
+    comes last in a column and is no value. The weights (n, p) are sorted likewise.
+    """
+    n, p = ordered.shape
+    first, values, widths = np.zeros(p + 1, np.int64), np.empty(n * p), np.empty(n * p)
+    value, mass, upper = np.empty(n), np.empty(n), np.empty(n)
+    for j in range(p):
+        d, total = 0, 0.0
+        for i in range(n):
+            x = ordered[i, j]
+            if np.isnan(x):
+                break
+            if d == 0 or x != value[d - 1]:
+                value[d], mass[d] = x, 0.0
+                d += 1
+            mass[d - 1] += weights[i, j]
+        for k in range(d):
+            total += mass[k]
+            upper[k] = total
+        stop = first[j]
+        for k in range(d if d > 1 else 0):
+            if mass[k] >= 2:
+                # The values that hold the k-th unit of weight below and above, or the outermost ones.
+                below = np.searchsorted(upper[:d], max(upper[k] - mass[k] - mass[k], 0.0), side="right")
+                above = min(np.searchsorted(upper[:d], upper[k] + mass[k], side="left"), d - 1)
+                left = value[k] - value[below] if below < k else np.inf
+                right = value[above] - value[k] if above > k else np.inf
+                values[stop], widths[stop] = value[k], min(left, right)
+                stop += 1
+        first[j + 1] = stop if stop - first[j] <= most else first[j]
+    return first, values[: first[p]], widths[: first[p]]
+
+
+@njit(nogil=True, cache=True)
+def value_codes(X: Any, columns: Any, first: Any, values: Any, codes: Any) -> None:
+    """Write the number, from 1 on, of each value of some columns of X among the known ones to codes, or 0."""
+    for r in range(len(X)):
+        for d in range(len(columns)):
+            x, lo, hi = X[r, columns[d]], first[d], first[d + 1]
+            while lo < hi:
+                middle = (lo + hi) // 2
+                if values[middle] < x:
+                    lo = middle + 1
+                else:
+                    hi = middle
+            known = lo < first[d + 1] and values[lo] == x
+            codes[r, d] = lo - first[d] + 1 if known else 0

@@ -41,30 +41,27 @@ class Resolution:
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray) -> Resolution:
         """Resolution of rows X, shape (N, p); a weight of 2 counts a row twice. Looks at some 2000 rows of many."""
+        from blockmix.rows.kernels import repeated_values
+
         counted = np.flatnonzero(weights > 0)
         some = counted[:: -(-len(counted) // _ROWS)]
         X, weights = X[some].astype(float), weights[some]
-        ordered = np.sort(X, axis=0)
-        candidates = (ordered[1:] == ordered[:-1]).any(axis=0) | (weights >= 2).any()
-        columns, first = list[int](), [0]
-        values: list[FloatArray] = [np.empty(0)]
-        variances: list[FloatArray] = [np.empty(0)]
-        for j in np.flatnonzero(candidates).tolist():
-            repeated, width = _widths(X[:, j], weights)
-            if len(repeated):
-                columns.append(j)
-                first.append(first[-1] + len(repeated))
-                values.append(repeated)
-                variances.append(width**2 / 12)
-        return cls(np.array(columns, dtype=np.intp), np.array(first), np.concatenate(values), np.concatenate(variances))
+        if (weights == 1).all():
+            ordered, counts = np.sort(X, axis=0), np.ones(X.shape)
+        else:
+            order = np.argsort(X, axis=0, kind="stable")
+            ordered, counts = np.take_along_axis(X, order, axis=0), weights[order].astype(float)
+        first, values, widths = repeated_values(ordered, counts, _MOST_VALUES)
+        columns = np.flatnonzero(np.diff(first))
+        return cls(columns, np.append(first[columns], len(values)), values, widths**2 / 12)
 
     def codes(self, X: FloatArray) -> NDArray[np.uint16]:
         """For each value of the columns of X, shape (m, p), its number among the repeated ones or 0, shape (m, D)."""
+        from blockmix.rows.kernels import value_codes
+
         codes = np.zeros((len(X), len(self.columns)), dtype=np.uint16)
-        for d, j in enumerate(self.columns.tolist()):
-            known = self.values[self.first[d] : self.first[d + 1]]
-            at = np.minimum(np.searchsorted(known, X[:, j]), len(known) - 1)
-            codes[:, d] = np.where(known[at] == X[:, j], at + 1, 0)
+        if len(self.columns):
+            value_codes(X, self.columns, self.first, self.values, codes)
         return codes
 
     def table(self, scale: FloatArray) -> FloatArray:
@@ -75,26 +72,6 @@ class Resolution:
         column = np.repeat(np.arange(len(sizes)), sizes)
         table[column, at] = self.variances / scale[self.columns[column]] ** 2
         return table
-
-
-def _widths(x: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Repeated values of a column and the width of the interval of each; none if the column has too many values."""
-    there = ~np.isnan(x)
-    x, weights = x[there], weights[there]
-    values, place = np.unique(x, return_inverse=True)
-    mass = np.bincount(place, weights)
-    upper = np.cumsum(mass)
-    lower = upper - mass
-    last = len(values) - 1
-    # The values that hold the k-th unit of weight below and above, or the outermost ones where there are fewer.
-    below = np.minimum(np.searchsorted(upper, np.maximum(lower - mass, 0), side="right"), last)
-    above = np.minimum(np.searchsorted(upper, upper + mass, side="left"), last)
-    left = np.where(below < np.arange(len(values)), values - values[below], np.inf)
-    right = np.where(above > np.arange(len(values)), values[above] - values, np.inf)
-    repeated = (mass >= 2) & (len(values) > 1)
-    if np.count_nonzero(repeated) > _MOST_VALUES:
-        return np.empty(0), np.empty(0)
-    return values[repeated], np.minimum(left, right)[repeated]
 
 
 EXACT = Resolution(np.empty(0, dtype=np.intp), np.zeros(1, dtype=np.intp), np.empty(0), np.empty(0))  # no repeats

@@ -7,6 +7,7 @@ depends on one other, have a few per column, and can hold modules of many column
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -51,8 +52,11 @@ class BlockModel(Protocol):
         """Free parameters of a block of c columns."""
         ...
 
-    def choice_price(self, c: int) -> float:
-        """Log-likelihood that the choice among the structures of the shape must earn: the log of their number."""
+    def choice_price(self, c: int, p: int) -> float:
+        """Log-likelihood that the choice among the structures of the shape must earn, for c of p columns.
+
+        It comes on top of the price of a group, `structure.objective.partition_prices`.
+        """
         ...
 
     def rows_needed(self, c: int) -> int:
@@ -93,7 +97,7 @@ class FullBlock:
         """Free parameters of a block of c columns."""
         return c * (c + 1) // 2
 
-    def choice_price(self, c: int) -> float:
+    def choice_price(self, c: int, p: int) -> float:
         """There is one structure."""
         return 0.0
 
@@ -150,7 +154,7 @@ class FactorBlock:
         q = self.n_factors
         return c * (q + 1) - q * (q - 1) // 2
 
-    def choice_price(self, c: int) -> float:
+    def choice_price(self, c: int, p: int) -> float:
         """There is one structure."""
         return 0.0
 
@@ -206,14 +210,22 @@ class TreeBlock:
     """
 
     name = "tree"
+    linkage = "single"  # the tree of columns whose branches are its best groups: that of the strongest correlations
 
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns."""
         return 2 * c - 1
 
-    def choice_price(self, c: int) -> float:
-        """The log of the number c^(c−2) of trees (Cayley)."""
-        return float((c - 2) * np.log(c)) if c > 2 else 0.0
+    def choice_price(self, c: int, p: int) -> float:
+        """What makes each edge cost 3/2 log p, the price of the group included.
+
+        An edge may join any two of p columns. The log of the number c^(c−2) of trees would not do: the larger a group,
+        the less a further column costs, so joining two trees by their strongest correlation cost next to nothing.
+        """
+        if c < 3:
+            return 0.0
+        group = c * math.log(p) - math.lgamma(c)
+        return 1.5 * (c - 1) * math.log(p) - group
 
     def rows_needed(self, c: int) -> int:
         """Rows from which the covariance of c columns is not singular."""

@@ -5,8 +5,8 @@ Names come from the data frame an estimator was fitted on, or are x0, x1, … as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,27 @@ def leading_loadings(covariance: BlockCovariance, loadings: Sequence[FloatArray 
         if own is not None:
             found[group] = own[:, 0]
     return np.asarray(found / np.sqrt(covariance.variances))
+
+
+class ColumnEntry(NamedTuple):
+    """One column in one component, as in `columns.csv` and on the page.
+
+    `loading` is the correlation with the strongest factor of the group, NaN where there is no factor.
+    """
+
+    component: int
+    column: str
+    group: int
+    size: int
+    loading: float
+    alone: bool
+
+
+def column_entries(g: int, names: list[str], partition: Partition, loadings: FloatArray) -> Iterator[ColumnEntry]:
+    """An entry for each column of component g, in the order of the table; loadings have shape (p,)."""
+    for name, k, loading in zip(names, partition.labels.tolist(), loadings.tolist(), strict=True):
+        size = int(partition.sizes[k])
+        yield ColumnEntry(g, name, k, size, loading, size == 1)
 
 
 def grouped_names(partition: Partition, names: list[str]) -> list[list[str]]:

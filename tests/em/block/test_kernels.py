@@ -14,7 +14,7 @@ from mixtures import log_joint as dense_log_joint
 from numpy.testing import assert_allclose
 from strategies import Matrix, seeds
 
-from blockmix.em.block import kernels
+from blockmix.em.block import block_kernels, kernels
 from blockmix.em.block.e_step import Density
 from blockmix.em.block.kernels import NEGLIGIBLE, TILE
 from blockmix.em.block.parameters import Layout, Parameters
@@ -141,7 +141,7 @@ def test_a_moved_scatter_is_the_scatter_about_the_new_means(case: Case) -> None:
     alive = n > 1e-6 * n.sum()
     shift = np.where(alive[:, None], first / np.where(alive, n, 1)[:, None], 0)
     flat = _gathered(layout.pooled(second), layout)
-    kernels.recenter(flat, n, shift, layout.order, layout.blocks, layout.first)
+    block_kernels.recenter(flat, n, shift, layout.order, layout.blocks, layout.first)
     about_the_mean = oracles.moments(values(rows), rows.weights, z, parameters.means + shift)[2]
     expected = within_blocks(layout.pooled(about_the_mean), layout)
     assert_allclose(unpacked(flat, layout), expected, atol=1e-10 * np.abs(second).max())
@@ -153,7 +153,7 @@ def _gathered(matrices: Matrix, layout: Layout) -> Matrix:
     for matrix, partition in zip(matrices, layout.distinct, strict=True):
         own = Layout((partition,))
         flat.append(np.zeros(own.size))
-        kernels.gather(matrix, partition.order, own.blocks, flat[-1])
+        block_kernels.gather(matrix, partition.order, own.blocks, flat[-1])
     return np.concatenate(flat)
 
 
@@ -165,8 +165,8 @@ def test_factors_and_their_inverses_are_those_of_the_blocks(case: Case) -> None:
     assert_allclose(unpacked(flat, layout), sigma)
     factors, whiteners = np.zeros_like(flat), np.zeros_like(flat)
     distinct = layout.blocks[: layout.first[len(layout.distinct)]]
-    assert kernels.factorize(distinct, flat, factors, 60) == -1
-    kernels.invert(distinct, factors, whiteners, 60)
+    assert block_kernels.factorize(distinct, flat, factors, 60) == -1
+    block_kernels.invert(distinct, factors, whiteners, 60)
     for lo, hi, at in distinct:
         c = hi - lo
         block, L, W = (found[at : at + c * c].reshape(c, c) for found in (flat, factors, whiteners))
@@ -184,7 +184,7 @@ def test_normalized_scatters_are_symmetric_covariances(case: Case, seed: int) ->
     added, n = rng.uniform(0, 2, scatter.shape[:2]), rng.uniform(1, 9, len(scatter))
     expected = (scatter + added[:, :, None] * np.eye(scatter.shape[1])) / n[:, None, None]
     flat = np.where(_gathered(np.tril(np.ones_like(scatter)), layout) > 0, _gathered(scatter, layout), np.nan)
-    least = kernels.normalize(flat, added, n, layout.order, layout.blocks, layout.first)
+    least = block_kernels.normalize(flat, added, n, layout.order, layout.blocks, layout.first)
     assert_allclose(flat, _gathered(expected, layout))
     assert_allclose(least, np.diagonal(expected, axis1=1, axis2=2).min(axis=1))
 
@@ -193,8 +193,8 @@ def test_blocks_larger_than_asked_for_are_left_out() -> None:
     layout = Layout((Partition([0, 0, 0, 1, 1]),))
     flat = _gathered(np.eye(5)[None] * 4, layout)
     factors, whiteners = np.zeros_like(flat), np.zeros_like(flat)
-    assert kernels.factorize(layout.blocks, flat, factors, 2) == -1
-    kernels.invert(layout.blocks, factors, whiteners, 2)
+    assert block_kernels.factorize(layout.blocks, flat, factors, 2) == -1
+    block_kernels.invert(layout.blocks, factors, whiteners, 2)
     assert factors.tolist() == [0] * 9 + [2, 0, 0, 2]
     assert whiteners.tolist() == [0] * 9 + [0.5, 0, 0, 0.5]
 
@@ -205,7 +205,7 @@ def test_the_first_block_that_is_not_positive_definite_is_named(wrong: float) ->
     S = np.eye(6)
     S[4, 4] = S[5, 5] = wrong
     flat = _gathered(S[None], layout)
-    assert kernels.factorize(layout.blocks, flat, np.zeros_like(flat), 48) == 1
+    assert block_kernels.factorize(layout.blocks, flat, np.zeros_like(flat), 48) == 1
 
 
 def test_rows_far_from_every_component_have_finite_responsibilities() -> None:

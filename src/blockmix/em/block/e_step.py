@@ -54,7 +54,7 @@ class Density(NamedTuple):
         The log-determinants are those of the rounded whiteners, so the density is exactly that of the rounded
         parameters, and the objective does not fall by rounding alone.
         """
-        from blockmix.em.block.kernels import half_logdets
+        from blockmix.em.block.block_kernels import half_logdets
 
         layout, p = parameters.layout, parameters.means.shape[1]
         whiteners = parameters.whiteners.astype(dtype, copy=False)
@@ -132,6 +132,8 @@ def _distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray]:
 
 def _log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | None]:
     """Log π_g f_g(x), shape (m, G), and the weights u if the tails are heavy."""
+    from blockmix.em.block.kernels import beyond_reach
+
     u = None
     if np.isinf(density.freedom).all():
         joint, gain = _distances(chunk, density)
@@ -140,7 +142,7 @@ def _log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray |
         u = student(joint, density.level, density.freedom, chunk.observed, chunk.X.shape[1])
     if len(gain):
         joint += gain
-    lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
+    lost = beyond_reach(joint)
     if len(lost):
         joint[lost] = _beyond(chunk.take(lost), density)
     return joint, u

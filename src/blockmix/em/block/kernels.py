@@ -1,4 +1,4 @@
-"""Compiled loops of the block mixture: log-densities, responsibilities, moments, factors (paper, section 3).
+"""Compiled loops of the block mixture: log-densities, responsibilities and moments (paper, section 3).
 
 A chunk of rows and the flat arrays of a `Layout` come in; sums go out. Rows are worked on in tiles, transposed so that
 the innermost loops run over rows. Products are taken in the precision of the rows and accumulated in double.
@@ -251,100 +251,15 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
 
 
 @_compiled
-def recenter(scatter: Any, weight: Any, shift: Any, order: Any, blocks: Any, first: Any) -> None:
-    """Move the flat scatter from the old means to the new: subtract n_g d dᵀ with d = shift[g]; lower triangles."""
-    for g in range(len(weight)):
-        for lo, hi, at in blocks[first[g] : first[g + 1]]:
-            for i in range(hi - lo):
-                d = weight[g] * shift[g, order[g, lo + i]]
-                for j in range(i + 1):
-                    scatter[at + i * (hi - lo) + j] -= d * shift[g, order[g, lo + j]]
-
-
-@_compiled
-def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
-    """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
-    for lo, hi, at in blocks:
-        for i in range(hi - lo):
-            for j in range(hi - lo):
-                flat[at + i * (hi - lo) + j] = matrix[columns[lo + i], columns[lo + j]]
-
-
-@_compiled
-def normalize(flat: Any, added: Any, divisors: Any, order: Any, blocks: Any, first: Any) -> Any:
-    """Add to the diagonals of flat scatters (covariances, p) and divide by (covariances,), in place; symmetric blocks.
-
-    Returns the least variance of each covariance.
-    """
-    least = np.full(len(divisors), np.inf)
-    for g in range(len(divisors)):
-        for lo, hi, at in blocks[first[g] : first[g + 1]]:
-            c = hi - lo
-            for i in range(c):
-                for j in range(i):
-                    flat[at + i * c + j] /= divisors[g]
-                    flat[at + j * c + i] = flat[at + i * c + j]
-                flat[at + i * c + i] = (flat[at + i * c + i] + added[g, order[g, lo + i]]) / divisors[g]
-                least[g] = min(least[g], flat[at + i * c + i])
-    return least
-
-
-@_compiled
-def half_logdets(blocks: Any, factors: Any) -> Any:
-    """Sums of the logs of the diagonals of triangular blocks, shape (blocks,)."""
-    found = np.zeros(len(blocks))
-    for b in range(len(blocks)):
-        lo, hi, at = blocks[b]
-        for i in range(hi - lo):
-            found[b] += np.log(np.float64(factors[at + i * (hi - lo + 1)]))
-    return found
-
-
-@_compiled
-def squared_columns(whiteners: Any, order: Any, blocks: Any, first: Any) -> Any:
-    """Squared lengths of the columns of whiteners: the diagonals of the inverse covariances, shape (G, p)."""
-    found = np.zeros(order.shape)
-    for g in range(len(order)):
-        for lo, hi, at in blocks[first[g] : first[g + 1]]:
-            for i in range(hi - lo):
-                for j in range(i + 1):
-                    found[g, order[g, lo + j]] += whiteners[at + i * (hi - lo) + j] ** 2
-    return found
-
-
-@_compiled
-def factorize(blocks: Any, flat: Any, factors: Any, largest: Any) -> Any:
-    """Cholesky factors of blocks of at most `largest` columns; −1, or the first block that is not positive definite."""
-    for b in range(len(blocks)):
-        lo, hi, at = blocks[b]
-        c = hi - lo
-        if c > largest:
-            continue
-        for i in range(c):
-            for j in range(i + 1):
-                value = flat[at + i * c + j]
-                for k in range(j):
-                    value -= factors[at + i * c + k] * factors[at + j * c + k]
-                if j < i:
-                    factors[at + i * c + j] = value / factors[at + j * c + j]
-                elif value > 0:
-                    factors[at + i * c + i] = np.sqrt(value)
-                else:
-                    return b
-    return -1
-
-
-@_compiled
-def invert(blocks: Any, factors: Any, whiteners: Any, largest: Any) -> None:
-    """Inverses of lower triangular factors of at most `largest` columns, by forward substitution."""
-    for lo, hi, at in blocks:
-        c = hi - lo
-        if c > largest:
-            continue
-        for j in range(c):
-            whiteners[at + j * c + j] = 1 / factors[at + j * c + j]
-            for i in range(j + 1, c):
-                value = 0.0
-                for k in range(j, i):
-                    value -= factors[at + i * c + k] * whiteners[at + k * c + j]
-                whiteners[at + i * c + j] = value / factors[at + i * c + i]
+def beyond_reach(joint: Any) -> Any:
+    """Numbers of the rows of joint (m, G) without a component whose log-density is a number above −∞."""
+    m, G = joint.shape
+    found, count = np.empty(m, np.int64), 0
+    for r in range(m):
+        reached = False
+        for g in range(G):
+            reached |= joint[r, g] > -np.inf
+        if not reached:
+            found[count] = r
+            count += 1
+    return found[:count]

@@ -19,7 +19,7 @@ NO_VARIANCE = 1e-26  # of a standardized column: what rounding leaves of none
 
 def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:
     """New parameters from the statistics of a sweep; column groups and shapes stay."""
-    from blockmix.em.block.kernels import recenter
+    from blockmix.em.block.block_kernels import recenter
 
     layout, means = old.layout, statistics.means(old.means)
     scatter = statistics.scatter.copy()
@@ -40,7 +40,7 @@ def from_scatter(
 
     The scatter is flat and is used up. The degrees of freedom, if any, were `freedom` in the sweep.
     """
-    from blockmix.em.block.kernels import normalize
+    from blockmix.em.block.block_kernels import normalize
 
     counts, added = layout.pooled(statistics.weight), layout.pooled(statistics.blur)
     # An empty component has the weight at which it became empty and the overall variances: finite without a prior, and
@@ -77,7 +77,7 @@ def solve(layout: Layout, covariance: FloatArray, states: Mapping[int, FloatArra
 
     A block that rounding has made indefinite is raised on its diagonal (see `structure.blocks.cholesky`).
     """
-    from blockmix.em.block.kernels import factorize, half_logdets
+    from blockmix.em.block.block_kernels import factorize, half_logdets
 
     found: dict[int, FloatArray] = {}
     deviances: dict[int, float] = {}

@@ -51,36 +51,43 @@ class Layout:
         """Number of components that share a covariance."""
         return len(self.partitions) // len(self.distinct)
 
-    @cached_property
+    @property
     def order(self) -> IntArray:
         """Columns of each component, group by group, shape (G, p)."""
-        return np.stack([partition.order for partition in self.partitions])
+        return self._places[0]
 
-    @cached_property
+    @property
     def blocks(self) -> IntArray:
         """For each block (lo, hi, at): its columns are ``order[g, lo:hi]``, its matrix starts at `at`; shape (B, 3)."""
-        sizes = np.concatenate([partition.sizes for partition in self.distinct])
-        hi = np.concatenate([np.cumsum(partition.sizes) for partition in self.distinct])
-        own = np.stack([hi - sizes, hi, np.cumsum(sizes**2) - sizes**2], axis=1)
-        return np.tile(own, (self.n_sharing, 1))
+        return self._places[1]
 
-    @cached_property
+    @property
     def first(self) -> IntArray:
         """First block of each component, and the number of all blocks at the end, shape (G + 1,)."""
-        return np.concatenate([[0], np.cumsum([partition.n_groups for partition in self.partitions])])
+        return self._places[2]
 
     @cached_property
+    def _places(self) -> tuple[IntArray, IntArray, IntArray]:
+        from blockmix.em.block.block_kernels import block_places
+
+        order, blocks, first = block_places(np.array([partition.labels for partition in self.distinct]))
+        if self.n_sharing == 1:
+            return order, blocks, first
+        copies = self.n_sharing, 1
+        return np.tile(order, copies), np.tile(blocks, copies), np.arange(self.n_sharing + 1) * len(blocks)
+
+    @property
     def size(self) -> int:
         """Length of the flat array, Σ c² over the distinct blocks."""
-        return int(sum((partition.sizes**2).sum() for partition in self.distinct))
+        lo, hi, at = self.blocks[-1].tolist()
+        return int(at + (hi - lo) ** 2)
 
     @cached_property
     def diagonal(self) -> IntArray:
         """Where the diagonals lie in the flat array, distinct covariances in turn, shape (p · distinct,)."""
         lo, hi, at = self.own_blocks.T
-        sizes = hi - lo
-        inside = np.concatenate([np.arange(c) * (c + 1) for c in sizes.tolist()])
-        return np.asarray(np.repeat(at, sizes) + inside)
+        step, column = hi - lo + 1, np.tile(np.arange(self.order.shape[1]), len(self.distinct))
+        return np.asarray(np.repeat(at - lo * step, hi - lo) + column * np.repeat(step, hi - lo))
 
     def members(self, d: int) -> slice:
         """The components that have covariance d."""
@@ -122,7 +129,7 @@ class Layout:
     def partition_price(self) -> float:
         """Price of choosing these groups, and structures within them; see `structure.objective.partition_price`."""
         p, sizes = self.partitions[0].n_columns, self.blocks[:, 1] - self.blocks[:, 0]
-        structures = sum(model.choice_price(int(sizes[b])) for b, model in self.shaped)
+        structures = sum(model.choice_price(int(sizes[b]), p) for b, model in self.shaped)
         # One group of a few factors is a choice; one full group is not.
         structures += float(partition_prices(p)[p]) * sum(sizes[b] == p for b, _ in self.shaped)
         return float(structures + sum(partition_price(partition) for partition in self.distinct))
@@ -155,7 +162,7 @@ class Parameters:
     @cached_property
     def whiteners(self) -> FloatArray:
         """Inverse factors L⁻¹, flat: they make a centered block white."""
-        from blockmix.em.block.kernels import invert
+        from blockmix.em.block.block_kernels import invert
 
         layout, whiteners = self.layout, np.zeros_like(self.factors)
         invert(layout.blocks, self.factors, whiteners, SMALL)
@@ -168,14 +175,14 @@ class Parameters:
     @cached_property
     def logdets(self) -> FloatArray:
         """log|Σ_g|, shape (G,)."""
-        from blockmix.em.block.kernels import half_logdets
+        from blockmix.em.block.block_kernels import half_logdets
 
         return self.layout.per_component(2 * half_logdets(self.layout.blocks, self.factors))
 
     @cached_property
     def precisions(self) -> FloatArray:
         """Diagonals of Σ_g⁻¹, shape (G, p)."""
-        from blockmix.em.block.kernels import squared_columns
+        from blockmix.em.block.block_kernels import squared_columns
 
         layout = self.layout
         found: FloatArray = squared_columns(self.whiteners, layout.order, layout.blocks, layout.first)

@@ -203,7 +203,7 @@ def _groups_of(parameters: Parameters) -> list[Groups | None]:
 
 def _gathered(matrix: FloatArray, layout: Layout) -> FloatArray:
     """Blocks of a matrix (p, p), flat as in a layout of one covariance."""
-    from blockmix.em.block.kernels import gather
+    from blockmix.em.block.block_kernels import gather
 
     flat = np.zeros(layout.size)
     gather(matrix, layout.order[0], layout.blocks, flat)

@@ -129,49 +129,50 @@ def chunk_scatter(
     chunk: Chunk, density: Density, shared: bool, components: range, given: FloatArray | None
 ) -> Statistics:
     """Statistics of a chunk with full scatter matrices; see `full_scatter`."""
-    from blockmix.em.block.kernels import center
-
     found = posterior(chunk, density) if given is None else Posterior(given[chunk.place], np.nan, None)
     certain = _certain(chunk, found)
     weight, tail = _reweighed(chunk, found, density)
     share = np.asarray(found.z * chunk.weights[:, None])
     mass, p = share.sum(axis=0), density.means.shape[1]
     scatter = np.zeros((1 if shared else len(components), p, p))
-    if chunk.has_gaps:
-        excess = _filled_scatter(chunk, density, certain, share, components, scatter)
-    else:
-        excess = share.T @ (chunk.X - chunk.location) / chunk.scale - mass[:, None] * density.means
-        for at, g in enumerate(components):
-            own = np.ascontiguousarray(share[:, g])
-            rows = np.flatnonzero(own)
-            centered = np.empty((len(rows), p), dtype=chunk.X.dtype)
-            center(chunk.X, rows, own, chunk.units, density.means[g], centered)
-            scatter[0 if shared else at] += centered.T @ centered
+    excess = _add_scatters(chunk, density, certain, share, components, scatter)
     weight = mass if weight is None else weight
     return Statistics(found.log_likelihood, weight, mass, excess, blurred(chunk, share), scatter, tail)
 
 
-def _filled_scatter(
+def _add_scatters(
     chunk: Chunk, density: Density, certain: FloatArray, share: FloatArray, components: range, scatter: FloatArray
 ) -> FloatArray:
-    """Add the full scatters of some components of a chunk with gaps; return Σzu(x − μ) of all, shape (G, p).
+    """Add the full scatters of some components of a chunk; return Σzu(x − μ) of all, shape (G, p).
 
     Between blocks a gap has no covariance with other values: the scatter there is that of the filled rows.
     """
+    from blockmix.em.block.kernels import center
+
     excess = np.zeros(density.means.shape)
     for g in range(len(excess)):
-        rows = np.flatnonzero(share[:, g])
-        weighted = certain[:, g] * chunk.weights, share[:, g]
-        centered, extra = filled(chunk, density, g, rows, np.stack(weighted))
-        excess[g] = np.sqrt(share[rows, g]) @ centered
-        if g in components:
-            full = scatter[g - components.start if len(scatter) > 1 else 0]
+        own = np.ascontiguousarray(share[:, g])
+        rows = np.flatnonzero(own)
+        full = scatter[g - components.start if len(scatter) > 1 else 0] if g in components else None
+        if chunk.has_gaps:
+            centered, extra = filled(chunk, density, g, rows, np.stack([certain[:, g] * chunk.weights, own]))
+            if full is not None:
+                _add_blocks(full, extra, density, g)
+        else:
+            centered = np.empty((len(rows), chunk.X.shape[1]), dtype=chunk.X.dtype)
+            center(chunk.X, rows, own, chunk.units, density.means[g], centered)
+        excess[g] = np.sqrt(own[rows]) @ centered
+        if full is not None:
             full += centered.T @ centered
-            for lo, hi, at in density.blocks[density.first[g] : density.first[g + 1]].tolist():
-                c, columns = hi - lo, density.order[g, lo:hi]
-                lower = np.tril(extra[at : at + c * c].reshape(c, c))
-                full[np.ix_(columns, columns)] += lower + np.tril(lower, -1).T
     return excess
+
+
+def _add_blocks(full: FloatArray, flat: FloatArray, density: Density, g: int) -> None:
+    """Add the lower triangles of flat blocks of component g, and their mirror images, to a matrix (p, p)."""
+    for lo, hi, at in density.blocks[density.first[g] : density.first[g + 1]].tolist():
+        c, columns = hi - lo, density.order[g, lo:hi]
+        lower = np.tril(flat[at : at + c * c].reshape(c, c))
+        full[np.ix_(columns, columns)] += lower + np.tril(lower, -1).T
 
 
 def filled(chunk: Chunk, density: Density, g: int, rows: IntArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -188,7 +189,11 @@ def filled(chunk: Chunk, density: Density, g: int, rows: IntArray, shares: Float
 
 def blurred(chunk: Chunk, share: FloatArray) -> FloatArray:
     """ΣzuΔ of a chunk with weighted responsibilities (m, G), shape (G, p)."""
-    return np.asarray(share.T @ chunk.rounding_variances)
+    columns, table, codes = chunk.rounding
+    found = np.zeros((share.shape[1], chunk.X.shape[1]))
+    if len(columns):
+        found[:, columns] = share.T @ table[np.arange(len(columns)), codes]
+    return found
 
 
 def component_means(rows: Rows, z: FloatArray) -> FloatArray:
