@@ -140,7 +140,7 @@ def log_joint(rows: ArrayRows, parameters: Parameters) -> Matrix:
 
 def chunk_log_joint(chunk: Chunk, parameters: Parameters) -> Matrix:
     """What the kernel makes of a chunk, shape (m, G)."""
-    return kernel_log_joint(chunk, Density.of(parameters, chunk.X.dtype))
+    return kernel_log_joint(chunk, Density.of(parameters))
 
 
 def responsibilities(rows: ArrayRows, parameters: Parameters) -> Matrix:

@@ -154,6 +154,32 @@ def test_the_checkerboard_has_every_row_once_and_no_pixel_of_two_components(wine
     assert np.abs((shown - 127.0) / 127 - np.clip(Z, -1, 1)).max() < 0.01
 
 
+def test_gaps_are_counted_by_column_and_component_and_stay_gaps(wine: Any, tmp_path: Path) -> None:
+    _, X, _ = wine
+    gappy = X.mask(np.random.default_rng(0).random(X.shape) < 0.1)
+    gappy["hue"] = X["hue"]
+    model = GaussianBiclustering(3, random_state=0).fit(gappy)
+    write_report(model, tmp_path / "a.html", gappy)
+    _, data = read(tmp_path / "a.html")
+    missing, found = gappy.isna().to_numpy(), data["gaps"]
+    assert found["cells"] == missing.sum() and found["complete"] == (~missing.any(axis=1)).sum()
+    assert [X.columns[j] for j in found["columns"]] == [name for name in X.columns if name != "hue"]
+    for g in range(3):
+        own = missing[model.row_labels_ == g]
+        assert found["each"][g] == pytest.approx(own.mean(axis=0)[found["columns"]], abs=1e-4)
+        assert found["components"][g] == pytest.approx(own.mean(), abs=1e-4)
+    board = data["checkerboard"]
+    shown = np.frombuffer(base64.b64decode(board["pixels"]), np.uint8).reshape(178, 13)
+    assert np.array_equal(shown == 255, missing[board["rows"]])
+    assert data["map"] is not None and len(data["rows"]["certainty"]["compared"]) == 178
+
+
+def test_a_table_without_gaps_has_no_such_section(wine: Any, tmp_path: Path) -> None:
+    model, X, _ = wine
+    write_report(model, tmp_path / "a.html", X)
+    assert read(tmp_path / "a.html")[1]["gaps"] is None
+
+
 def test_without_rows_the_page_says_what_is_missing(wine: Any, tmp_path: Path) -> None:
     model, _, classes = wine
     model.save(tmp_path / "model")
@@ -309,6 +335,7 @@ def test_models_without_a_report_are_refused(tmp_path: Path) -> None:
 
 
 def test_pixels() -> None:
+    assert base64.b64decode(encoded(np.array([np.nan, 0.0]))) == bytes([255, 127])
     assert base64.b64decode(encoded(np.array([-9.0, -1.0, 0.0, 1.0, 2.0]), 2.0)) == bytes([0, 63, 127, 191, 254])
     both = two_triangles(np.array([[1, 2], [2, 3]]), np.array([[5, 6], [6, 7]]))
     assert both.tolist() == [[5, 1, 2], [6, 7, 3]]

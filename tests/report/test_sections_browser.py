@@ -188,7 +188,7 @@ def test_hostile_names_stay_text_in_every_section(browser: Any, tmp_path: Path) 
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((90, 3)), 2, axis=1) + 0.5 * rng.standard_normal((90, 6))
     X[:45] += 5
-    names = [f"<img src=x onerror=alert({j})>" for j in range(6)]
+    names = [f"<img src=x onerror=alert({j})>" + "x" * 120 for j in range(6)]
     frame = pd.DataFrame(X, columns=names, index=[f"<i>row {i}</i>" for i in range(90)])
     model = GaussianBiclustering(2, 3, random_state=0).fit(frame)
     labels = np.repeat(["<u>a</u>", "</script>"], 45)
@@ -201,4 +201,29 @@ def test_hostile_names_stay_text_in_every_section(browser: Any, tmp_path: Path) 
     files = visit.downloads()
     assert set(pd.read_csv(files[next(name for name in files if "differences" in name)])["column"]) == set(names)
     assert visit.page.locator("main img, main script, main i, main u, #tip i").count() == 0
+    for width in (360, 1200):
+        visit.page.set_viewport_size({"width": width, "height": 800})
+        visit.page.wait_for_timeout(100)
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+    visit.close()
+
+
+def test_gaps_are_gray_and_listed(browser: Any, wine: Any, tmp_path: Path) -> None:
+    X = wine[2].mask(np.random.default_rng(0).random(wine[2].shape) < 0.1)
+    X["hue"] = wine[2]["hue"]
+    model = GaussianBiclustering(3, random_state=0).fit(X)
+    write_report(model, tmp_path / "a.html", X)
+    visit = Visit(browser, tmp_path / "a.html")
+    page = visit.page
+    lines = page.locator("#gap-table tbody tr")
+    assert lines.count() == 12
+    share = X.isna().mean().sort_values(ascending=False)
+    assert lines.first.locator("th").inner_text() == share.index[0]
+    assert lines.first.locator("td").first.inner_text() == f"{100 * share.iloc[0]:.1f} %"
+    page.locator("canvas.board").focus()
+    seen = set()
+    for _ in range(40):
+        page.keyboard.press("ArrowDown")
+        seen.add(page.locator("#tip div").last.inner_text().split()[-1])
+    assert seen == {"missing", "deviations"}
     visit.close()

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.estimators.factor import FactorBiclustering
 from blockmix.grouping import BicRule, SilhouetteRule
 from blockmix.grouping.protocols import Proposal
 from blockmix.selection.table import SelectionTable, select
@@ -372,7 +373,10 @@ def test_both_edges_give_a_warning_and_extending_ends_it() -> None:
 
 
 def test_a_degenerate_fit_is_not_chosen_while_there_is_another() -> None:
-    table = scripted([1, 2, 3], best=(1, 2), degenerate=(2, 3))
+    with pytest.warns(
+        SelectionWarning, match=r"^2 of 3 candidates have a smaller bic than the best, but components with"
+    ):
+        table = scripted([1, 2, 3], best=(1, 2), degenerate=(2, 3))
     assert table.best_.n_components == 1
     assert [row.degenerate for row in table.rows] == [False, True, True]
     assert str(table).endswith("* smallest bic of the fits that are not degenerate")
@@ -601,3 +605,80 @@ def test_iterations_are_reported() -> None:
     assert len(iterations) == sum(row.model.n_iter_ for row in table.rows)
     with pytest.raises(ValueError, match="on_iteration is not called from the processes of n_jobs=2"):
         select(X, [1, 2], on_iteration=iterations.append, n_jobs=2)
+
+
+# Kinds of models
+
+
+@no_caveats
+def test_kinds_of_models_are_candidates() -> None:
+    table = select(X, [1, 2], shared_covariance=[False, True], tails=["normal", "t"], random_state=0)
+    tried = [(row.n_components, row.kind["shared_covariance"], row.kind["tails"]) for row in table.rows]
+    own = [(G, False, tails) for tails in ("normal", "t") for G in (1, 2)]
+    assert tried == [*own, (2, True, "normal"), (2, True, "t")]  # one component shares with nobody
+    for row in table.rows:
+        model = GaussianBiclustering(row.n_components, random_state=0, **row.kind).fit(X)
+        assert row.bic == model.bic(X)
+    assert table.best_ is min(table.rows, key=lambda row: row.bic)
+    assert table.to_frame()["tails"].tolist() == [row.kind["tails"] for row in table.rows]
+    assert "shared_covariance   tails" in str(table).splitlines()[0]
+
+
+@no_caveats
+def test_extending_by_a_kind_keeps_the_fits() -> None:
+    table = select(X, [1, 2], random_state=0)
+    extended = table.extend(tails="t")
+    assert all(a is b for a, b in zip(extended.rows, table.rows, strict=False))
+    assert [row.kind for row in extended.rows] == [{}, {}, {"tails": "t"}, {"tails": "t"}]
+    assert extended.to_frame()["tails"].tolist() == ["normal", "normal", "t", "t"]
+    assert len(extended.extend(tails=["normal", "t"]).rows) == 4
+    with pytest.raises(TypeError, match=r"^extend takes shared_covariance, tails, block_model, model, not ridge"):
+        table.extend(ridge=[1, 2])
+
+
+def test_a_value_that_is_no_list_is_a_parameter() -> None:
+    table = select(X, [1, 2, 3], tails="t", random_state=0)
+    assert [row.kind for row in table.rows] == [{}, {}, {}]
+    assert table.best_estimator_.tails == "t"
+    with pytest.raises(ValueError, match=r"^FactorBiclustering has no parameter tails$"):
+        select(X, estimator=FactorBiclustering(), tails=["normal", "t"])
+
+
+def test_t_components_that_are_preferred_give_a_warning() -> None:
+    far = np.concatenate([X, np.random.default_rng(0).uniform(-80, 80, (4, P))])
+    labels = np.repeat([0, 1, 1], [30, 30, 4])
+    with pytest.warns(SelectionWarning, match=r'^tails="t" has the smallest bic, .* See outliers_ of the model'):
+        table = select(far, 2, 3, tails=["normal", "t"], init=labels)
+    assert table.best_estimator_.outliers_[60:].all()
+    clean = select(X, 2, 3, tails=["normal", "t"], random_state=0)  # a warning would be an error
+    assert clean.best_.kind == {"tails": "normal"}
+
+
+# Stability
+
+
+@no_caveats
+def test_the_least_stable_cluster_shows_one_cluster_too_many() -> None:
+    table = select(X, [1, 2, 3], 3, random_state=0, stability=True)
+    least = [row.least_stable for row in table.rows]
+    assert least[0] == 1.0
+    assert least[1] > 0.95
+    assert least[2] < 0.85
+    assert "least stable" in str(table).splitlines()[0]
+    assert str(table).splitlines()[-1].startswith("least stable: stability of the least stable cluster.")
+    assert table.to_frame()["least_stable"].tolist() == least
+    again = select(X, [1, 2], 3, random_state=0, stability=True).extend(3)
+    assert [row.least_stable for row in again.rows] == least
+
+
+@no_caveats
+def test_stability_is_not_measured_unless_asked_for() -> None:
+    table = select(X, [1, 2], 3, random_state=0)
+    assert np.isnan([row.least_stable for row in table.rows]).all()
+    assert "least stable" not in str(table)
+
+
+@no_caveats
+def test_every_mixture_fitted_by_em_has_a_least_stable_cluster() -> None:
+    table = select(X, 2, 3, estimator=FactorBiclustering(random_state=0), stability=True)
+    assert table.rows[0].least_stable > 0.9

@@ -58,7 +58,7 @@ def fit(
     row and its probability), columns.csv (group of each column in each cluster), summary.json and report.html into a
     folder named after FILE.
     """
-    if checkpoint is not None and len(mixture.components) * len(mixture.groups) > 1:
+    if checkpoint is not None and mixture.n_candidates > 1:
         raise typer.BadParameter("it belongs to one fit: give one number with --components", param_hint="--checkpoint")
     _mixture(ctx, file, label, top_variance, (mixture, "bic", None, checkpoint), reading, writing, more)
 
@@ -190,7 +190,7 @@ def demo(ctx: typer.Context, *, writing: WritingOptions) -> None:
         from blockmix.cli.fitting import fit_mixture
         from blockmix.cli.running import run
 
-        mixture = MixtureOptions(components=(1, 2, 3, 4, 5), groups=("auto",), scale=True)
+        mixture = MixtureOptions(components=(1, 2, 3, 4, 5), groups=("auto",), tails=("normal",), scale=True)
         out = writing.out or Path("blockmix-demo")
         run("mixture", out, demo_data, lambda data: fit_mixture(data, mixture), ctx.obj, writing)
 

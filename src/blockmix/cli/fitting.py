@@ -47,7 +47,7 @@ def fit_mixture(
     scaling = data.standardize() if options.scale else None
     prototype = GaussianBiclustering(
         shared_covariance=options.shared,
-        tails=options.tails,
+        tails=options.tails[0],
         init=options.init,
         n_init=options.n_init,
         shrinkage=options.shrinkage,
@@ -58,14 +58,13 @@ def fit_mixture(
     compile_loops()
     begin = time.perf_counter()
     with warnings_collected() as warnings:
-        if len(options.components) == len(options.groups) == 1:
+        if options.n_candidates == 1:
             prototype.set_params(n_components=options.components[0], n_column_groups=options.groups[0])
             model, table = _fit_one(prototype, data.X), None
             interrupted = model.outcome_ == "interrupted"
         else:
-            table = _compare(prototype, data.X, options, criterion, jobs)
+            table, interrupted = _compare(prototype, data.X, options, criterion, jobs)
             model = table.best_estimator_
-            interrupted = len(table.rows) < len(options.components) * len(options.groups)
     model.set_params(checkpoint=None)  # it belonged to this fit
     if scaling is not None:
         model.scaling_ = scaling  # saved with the model, so that `predict` scales new rows alike
@@ -83,7 +82,7 @@ def _check_candidates(data: Data, options: MixtureOptions) -> None:
     most_groups = max((K for K in options.groups if isinstance(K, int)), default=1)
     if most_groups > p:
         raise ValueError(f"--groups {most_groups} exceeds the {p} columns of {data.table.source}")
-    if (n := len(options.components) * len(options.groups)) > _MANY:
+    if (n := options.n_candidates) > _MANY:
         note(f"comparing {n} models, from {min(options.components)} to {largest} row clusters: this may take a while")
 
 
@@ -115,16 +114,16 @@ def _fit_one(model: GaussianBiclustering, X: Any) -> GaussianBiclustering:
 
 def _compare(
     prototype: GaussianBiclustering, X: Any, options: MixtureOptions, criterion: str, jobs: int | None
-) -> SelectionTable:
-    n_pairs = len(options.components) * len(options.groups)
-    text = f"comparing {n_pairs} models"
-    with progress_bar(text, n_pairs) as bar:
-        fits = 0
+) -> tuple[SelectionTable, bool]:
+    """The comparison, and whether Ctrl-C cut it short."""
+    text = f"comparing {options.n_candidates} models"
+    with progress_bar(text, options.n_candidates) as bar:
+        fits, total = 0, 0
         steps = _Steps(bar, text)
 
         def fitted(event: Any) -> None:
-            nonlocal fits
-            fits = event.done
+            nonlocal fits, total
+            fits, total = event.done, event.total
             steps.reached(fits, text)
 
         def iterated(progress: Any) -> None:
@@ -133,7 +132,7 @@ def _compare(
             steps.reached(fits + part, f"{text}: iteration {progress.iteration + 1}")
 
         with watched(X, lambda share: bar.update(steps.done, f"{text}, {share:.0%} of the rows")):
-            return select(
+            table = select(
                 X,
                 options.components,
                 options.groups,
@@ -142,7 +141,9 @@ def _compare(
                 n_jobs=jobs,
                 callback=fitted,
                 on_iteration=iterated if jobs is None else None,
+                **options.kinds,
             )
+    return table, fits < total
 
 
 def fit_covariance(data: Data, n_groups: int | str, shrinkage: float | None) -> Fitted:

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -64,6 +65,17 @@ def groups(text: str) -> tuple[int | str, ...]:
         else:
             raise typer.BadParameter(f"{part!r} is neither a number of groups nor one of {', '.join(RULES)}")
     return tuple(found)
+
+
+def tails(text: str) -> tuple[str, ...]:
+    """Kinds of tails.
+
+    Examples
+    --------
+    >>> tails("normal,t")
+    ('normal', 't')
+    """
+    return tuple(dict.fromkeys(choice(*TAILS)(part.strip()) for part in text.split(",")))
 
 
 def choice(*known: str) -> Callable[[str], str]:
@@ -154,11 +166,14 @@ class MixtureOptions:
     shared: Annotated[
         bool, option("One partition of the columns, and one covariance, for all clusters.", "--shared")
     ] = False
+    compare_shared: Annotated[
+        bool, option("Compare covariances of each cluster with a shared one.", "--compare-shared")
+    ] = False
     tails: Annotated[
         Any,
         option(
-            f"Tails of the clusters: {', '.join(TAILS)}; t holds up against outliers.",
-            parser=choice(*TAILS),
+            "Tails of the clusters: normal, or t, which holds up against outliers; normal,t compares both.",
+            parser=tails,
             metavar="KIND",
         ),
     ] = "normal"
@@ -178,6 +193,17 @@ class MixtureOptions:
         option("From 0 to 1: shrinks covariances towards the diagonal; for few rows.", min=0, max=0.99, metavar="A"),
     ] = None
     max_iter: Annotated[int, option("Maximum number of iterations of a start.", min=1, metavar="N")] = 200
+
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """Parameters of the estimator of which several values are compared."""
+        shared = {"shared_covariance": [False, True]} if self.compare_shared else {}
+        return shared | ({"tails": list(self.tails)} if len(self.tails) > 1 else {})
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of models that are compared; a shared covariance of one cluster is its own."""
+        return len(self.components) * len(self.groups) * prod(map(len, self.kinds.values()))
 
 
 @dataclass(frozen=True)

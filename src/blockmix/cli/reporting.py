@@ -26,7 +26,7 @@ from blockmix.cli.streams import check_output
 from blockmix.estimators.loading import load
 from blockmix.estimators.topics.biclustering import TopicBiclustering
 from blockmix.selection.table import CRITERIA, SelectionTable
-from blockmix.selection.trials import SelectionRow, Study
+from blockmix.selection.trials import KINDS, SelectionRow, Study
 
 _MARK = b'id="report-data"'  # in every page that blockmix writes
 
@@ -149,5 +149,8 @@ def _comparison(model: Any, summary: dict[str, Any]) -> SelectionTable | None:
     rows = []
     for line in summary["selection"]:
         numbers = {name: np.nan for name in ("log_likelihood", *CRITERIA, "seconds") if line[name] is None}
-        rows.append(SelectionRow(**line | numbers | {"groups": tuple(map(int, line["groups"].split()))}))
+        kind = {name: line[name] for name in KINDS if name in line}
+        known = {name: value for name, value in line.items() if name not in kind}
+        groups = tuple(map(int, line["groups"].split()))
+        rows.append(SelectionRow(**known | numbers | {"groups": groups, "kind": kind}))
     return SelectionTable(tuple(rows), summary["criterion"], Study((), None, model, (), ()))

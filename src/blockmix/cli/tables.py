@@ -95,6 +95,7 @@ def selection_line(row: Any) -> dict[str, Any]:
     return {
         "n_components": row.n_components,
         "n_column_groups": row.n_column_groups,
+        **row.kind,
         "n_parameters": row.n_parameters,
         "groups": " ".join(map(str, row.groups)),
         **values(row),

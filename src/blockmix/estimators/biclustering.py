@@ -266,7 +266,7 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
-        return partial(log_joint, density=Density.of(self._parameters, self.means_.dtype))
+        return partial(log_joint, density=Density.of(self._parameters))
 
     def _describer(self) -> Describer:
         return partial(far_rows, parameters=self._parameters)

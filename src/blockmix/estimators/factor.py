@@ -22,6 +22,7 @@ from blockmix.em.factor.sweep import FactorStatistics, chunk_log_joint
 from blockmix.em.loop import LoopResult
 from blockmix.estimators.base import Scorer
 from blockmix.estimators.em_mixture import EMMixture
+from blockmix.estimators.stability.methods import StableMixture
 from blockmix.grouping.protocols import GroupingWarning, check_n_groups
 from blockmix.rows import Chunk, Rows
 from blockmix.structure.blocks import BlockCovariance
@@ -32,7 +33,7 @@ from blockmix.structure.types import FloatArray, IntArray, RandomState
 _LETTERS = ("UC", "UCI", "UC", "UC")
 
 
-class FactorBiclustering(EMMixture[FactorParameters, FactorStatistics]):
+class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatistics]):
     """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = B_g T_g B_gᵀ + D_g, binary B_g learned.
 
     A row of component g is x = μ_g + B_g u + e: every column of group k has the same factor u_k ~ N(0, t_gk) and a

@@ -40,7 +40,7 @@ class TakesGaps:
         check_is_fitted(self)
         rows = rows_to_score(self, X)
         scorer: Scorer = self._scorer()  # type: ignore[attr-defined]
-        density = Density.of(self._parameters, self.means_.dtype)
+        density = Density.of(self._parameters)
         with one_blas_thread():
             found = np.concatenate(list(rows.map(partial(_completed, scorer=scorer, density=density))))
         if not hasattr(X, "iloc"):

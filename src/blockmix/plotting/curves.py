@@ -119,8 +119,8 @@ def likelihood_trace(trace: ArrayLike, *, title: str = "", ax: Axes | None = Non
 def selection_curve(table: Any, *, criterion: str | None = None, title: str = "", ax: Axes | None = None) -> Axes:
     """A criterion over the candidates of a selection, with the best one marked; smaller is better.
 
-    The x axis is the number of components, with one line for each number of column groups; the other way round if more
-    numbers of groups than of components were tried.
+    The x axis is the number of components, with one line for each number of column groups and kind of model; the other
+    way round if more numbers of groups than of components were tried.
 
     Parameters
     ----------
@@ -139,18 +139,22 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
     numbers = {row.n_components for row in rows}
     over_groups = all(isinstance(K, int) for K in asked.values()) and len(asked) > len(numbers)
     x, line = ("n_column_groups", "n_components") if over_groups else ("n_components", "n_column_groups")
-    labels = list(dict.fromkeys(str(getattr(row, line)) for row in rows))
-    for i, label in enumerate(labels):
-        places = sorted((getattr(row, x), getattr(row, name)) for row in rows if str(getattr(row, line)) == label)
+    curves: dict[str, list[tuple[Any, float]]] = {}
+    for row in rows:
+        label = ", ".join([str(getattr(row, line)), *(f"{key}={value}" for key, value in row.kind.items())])
+        curves.setdefault(label, []).append((getattr(row, x), getattr(row, name)))
+    for i, (label, places) in enumerate(curves.items()):
         color = group_color(i, 2)
-        ax.plot(*np.transpose(places), color=color, marker=_MARKERS[i % len(_MARKERS)], markersize=5, label=label)
+        ax.plot(
+            *np.transpose(sorted(places)), color=color, marker=_MARKERS[i % len(_MARKERS)], markersize=5, label=label
+        )
     if rows:
         best = min([row for row in rows if not row.degenerate] or rows, key=lambda row: getattr(row, name))
         place = (getattr(best, x), getattr(best, name))
         ax.plot(*place, marker="o", markersize=14, fillstyle="none", color="black", markeredgewidth=1.5)
-    if len(labels) > 1:
+    if len(curves) > 1:
         heading = "components" if over_groups else "column groups"
-        ax.legend(title=heading, fontsize=points(8), frameon=False, ncols=1 + len(labels) // 9)
+        ax.legend(title=heading, fontsize=points(8), frameon=False, ncols=1 + len(curves) // 9)
     whole_numbers(ax)
     ax.set_xlabel("number of column groups" if over_groups else "number of components")
     ax.set_ylabel(name.upper())

@@ -29,7 +29,18 @@ from blockmix.selection.table import SelectionTable
 
 # One script after the other; what one defines, those after it may use.
 _SHARED = ("core", "colors", "downloads", "tables", "charts", "facts", "made")
-_MODEL = ("raster", "dendrogram", "groups", "component", "checkerboard", "overview", "differences", "scatter", "rows")
+_MODEL = (
+    "raster",
+    "dendrogram",
+    "groups",
+    "component",
+    "checkerboard",
+    "gaps",
+    "overview",
+    "differences",
+    "scatter",
+    "rows",
+)
 _REPORT = (*_SHARED, *_MODEL, "lists", "shell", "main")
 _TOPICS = (*_SHARED, "heat", "topics", "shell", "topics_main")
 

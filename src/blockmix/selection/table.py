@@ -1,12 +1,11 @@
-"""Selection: which numbers of components and column groups suit the data (paper, section 3.1).
+"""Selection: which numbers of components and column groups, and which kind of model, suit the data (section 3.1).
 
-`select` fits every pair (G, K) of candidates and returns a table of the information criteria, which holds the fitted
-models and can be printed, plotted and extended.
+`select` fits every candidate and returns a table of the information criteria, which holds the fitted models and can be
+printed, plotted and extended.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -22,7 +21,8 @@ from blockmix.em.multistart import Progress
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.plotting import selection_curve
-from blockmix.selection.trials import SelectionProgress, SelectionRow, SelectionWarning, Study, run
+from blockmix.selection.caveats import warn
+from blockmix.selection.trials import KINDS, SelectionProgress, SelectionRow, Study, run
 from blockmix.structure.extras import needed
 
 if TYPE_CHECKING:
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 
 CRITERIA = ("bic", "icl", "aic")
 
+STABILITY_NOTE = (
+    "least stable: stability of the least stable cluster. A low value shows that there is one cluster too many. "
+    "Nothing here shows that there is one too few."
+)
 _WIDTH = 60  # characters of the outcome in the printed table
 
 
 @dataclass(frozen=True, eq=False)
 class SelectionTable:
-    """The fitted pairs, in the order of fitting, and the best of them.
+    """The fitted candidates, in the order of fitting, and the best of them.
 
     Attributes
     ----------
@@ -77,12 +81,18 @@ class SelectionTable:
         n_jobs: int | None = None,
         callback: Callable[[SelectionProgress], object] | None = None,
         verbose: int = 0,
+        **kinds: Any,
     ) -> SelectionTable:
-        """Return a table with more candidates: all pairs of old and new ones, of which only the new are fitted."""
-        study = self._study.with_more(n_components, n_column_groups)
+        """Return a table with more candidates: all pairs of old and new ones, of which only the new are fitted.
+
+        More kinds of models are given as to `select`, such as ``tails="t"``.
+        """
+        if unknown := set(kinds) - set(KINDS):
+            raise TypeError(f"extend takes {', '.join(KINDS)}, not {', '.join(sorted(unknown))}: call select instead")
+        study = self._study.with_more(n_components, n_column_groups, kinds)
         rows, notes = run(study, self.rows, n_jobs, _reporter(callback, verbose, self.criterion))
         table = SelectionTable((*self.rows, *rows), self.criterion, study)
-        _warn(table, notes)
+        warn(table.rows, table._best_or_none(), table.criterion, notes)
         return table
 
     def plot(self, *, criterion: str | None = None, ax: Axes | None = None) -> Axes:
@@ -90,17 +100,23 @@ class SelectionTable:
         return selection_curve(self, criterion=criterion, ax=ax)
 
     def to_frame(self) -> Any:
-        """The table as a pandas data frame, one row per pair; `best` marks the best."""
+        """The table as a pandas data frame, one row per candidate; `best` marks the best."""
         pandas = needed("pandas", "app")
-        frame = pandas.DataFrame([vars(row) for row in self.rows]).drop(columns="model")
+        frame = pandas.DataFrame([vars(row) for row in self.rows]).drop(columns=["model", "kind"])
+        for at, name in enumerate(self._study.kinds):
+            frame.insert(2 + at, name, [self._study.complete(row.kind)[name] for row in self.rows])
+        if not self._study.stability:
+            frame = frame.drop(columns="least_stable")
         frame["n_parameters"] = frame["n_parameters"].astype("Int64")  # missing where the fit failed
         frame["best"] = [row is self._best_or_none() for row in self.rows]
         return frame
 
     def __str__(self) -> str:
         best = self._best_or_none()
-        head = ["", "n_components", "n_column_groups", "groups", "parameters", *CRITERIA, "seconds", "outcome"]
-        lines = [head, *(_cells(row, row is best) for row in self.rows)]
+        kinds, stability = list(self._study.kinds), ["least stable"] if self._study.stability else []
+        head = ["", "n_components", "n_column_groups", *kinds, "groups", "parameters", *CRITERIA, *stability]
+        head += ["seconds", "outcome"]
+        lines = [head, *(self._cells(row, row is best) for row in self.rows)]
         widths = [*(max(len(line[j]) for line in lines) for j in range(len(head) - 1)), 0]
         text = ["  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines]
         return "\n".join([*text, *self._footnote(best)])
@@ -111,7 +127,25 @@ class SelectionTable:
         if best is None:
             return []
         smaller = [row for row in self.rows if self._value(row) < self._value(best)]
-        return [f"* smallest {self.criterion}" + (" of the fits that are not degenerate" if smaller else "")]
+        found = f"* smallest {self.criterion}" + (" of the fits that are not degenerate" if smaller else "")
+        return [found, STABILITY_NOTE] if self._study.stability else [found]
+
+    def _cells(self, row: SelectionRow, best: bool) -> list[str]:
+        """Cells of one line of the printed table."""
+        fitted = row.model is not None
+        least = "-" if np.isnan(row.least_stable) else f"{row.least_stable:.2f}"
+        return [
+            "*" if best else "",
+            str(row.n_components),
+            _written(row.n_column_groups),
+            *map(_written, self._study.complete(row.kind).values()),
+            _short(",".join(map(str, row.groups)), 24) or "-",
+            str(row.n_parameters) if fitted else "-",
+            *(f"{getattr(row, name):.1f}" if fitted else "-" for name in CRITERIA),
+            *([least] if self._study.stability else []),
+            f"{row.seconds:.2f}",
+            _short(row.outcome),
+        ]
 
     def _best_or_none(self) -> SelectionRow | None:
         try:
@@ -120,8 +154,7 @@ class SelectionTable:
             return None
 
     def _value(self, row: SelectionRow) -> float:
-        value: float = getattr(row, self.criterion)
-        return value
+        return row.value(self.criterion)
 
 
 def select(
@@ -135,10 +168,11 @@ def select(
     n_jobs: int | None = None,
     callback: Callable[[SelectionProgress], object] | None = None,
     on_iteration: Callable[[Progress], object] | None = None,
+    stability: bool = False,
     verbose: int = 0,
     **params: Any,
 ) -> SelectionTable:
-    """Fit all pairs of a number of components and a number of column groups, and compare them.
+    """Fit all combinations of a number of components, a number of column groups and a kind of model; compare them.
 
     Parameters
     ----------
@@ -162,11 +196,15 @@ def select(
         Called with a `SelectionProgress` after each fit.
     on_iteration : callable, optional
         Called with the `Progress` of each iteration; only without `n_jobs`.
+    stability : bool, default=False
+        Also refit each candidate 20 times to randomly weighed rows and show the stability of its least stable cluster:
+        it tells whether one cluster is too many, not whether one is missing. The rows must be in memory.
     verbose : int, default=0
         1 prints a line after each fit.
     **params
-        Parameters of the estimator. All fits have the same `random_state`; a RandomState or None is turned into an int
-        first, so that every model in the table can be reproduced.
+        Parameters of the estimator. A list for `shared_covariance`, `tails`, `block_model` or `model` (of
+        FactorBiclustering) is a list of candidates, each tried with all numbers. All fits have the same `random_state`;
+        a RandomState or None is turned into an int first, so that every model in the table can be reproduced.
 
     Returns
     -------
@@ -176,8 +214,8 @@ def select(
     Warns
     -----
     SelectionWarning
-        The best pair is at the edge of the candidates, so a better one may lie beyond; not at 1 or at as many groups as
-        columns.
+        The best candidate is at the edge, so a better one may lie beyond (not at 1 or at as many groups as columns);
+        candidates with a smaller criterion rest on components of too few rows; or t components are preferred.
 
     Examples
     --------
@@ -190,11 +228,15 @@ def select(
     """
     if criterion not in CRITERIA:
         raise ValueError(f"criterion={criterion!r} must be one of {', '.join(CRITERIA)}")
+    kinds = {name: params.pop(name) for name in KINDS if isinstance(params.get(name), (list, tuple))}
     prototype = _prototype(estimator, params)
+    if unknown := [name for name in kinds if name not in prototype.get_params()]:
+        raise ValueError(f"{type(prototype).__name__} has no parameter {unknown[0]}")
     if sample_weight is not None and not has_fit_parameter(prototype, "sample_weight"):
         raise ValueError(f"{type(prototype).__name__} takes no sample_weight: leave it out or choose another estimator")
-    study = Study(X, sample_weight, prototype, (), ()).with_more(n_components, n_column_groups)
-    if not study.pairs:
+    study = Study(X, sample_weight, prototype, (), (), stability=stability)
+    study = study.with_more(n_components, n_column_groups, kinds)
+    if not study.candidates:
         raise ValueError(
             f"n_components={list(study.n_components)} and n_column_groups={list(study.n_column_groups)} make no pair: "
             "give at least one of each, and sequences of column groups as many numbers as there are components"
@@ -203,7 +245,7 @@ def select(
         raise ValueError(f"on_iteration is not called from the processes of n_jobs={n_jobs}: leave one of them out")
     rows, notes = run(study, (), n_jobs, _reporter(callback, verbose, criterion), on_iteration)
     table = SelectionTable(tuple(rows), criterion, study)
-    _warn(table, notes)
+    warn(table.rows, table._best_or_none(), table.criterion, notes)
     return table
 
 
@@ -228,58 +270,14 @@ def _reporter(
     def report(progress: SelectionProgress) -> None:
         if verbose:
             row = progress.row
-            pair = f"n_components={row.n_components}, n_column_groups={_written(row.n_column_groups)}"
+            tried = {"n_components": row.n_components, "n_column_groups": row.n_column_groups, **row.kind}
+            pair = ", ".join(f"{name}={_written(value)}" for name, value in tried.items())
             value = f"{criterion} {getattr(row, criterion):.1f}"
             print(f"{progress.done} of {progress.total}: {pair}: {value}, {row.seconds:.2f} s, {_short(row.outcome)}")
         if callback is not None:
             callback(progress)
 
     return report
-
-
-def _warn(table: SelectionTable, notes: list[Warning]) -> None:
-    interrupted = any(isinstance(note, SelectionWarning) for note in notes)
-    caveats = [] if interrupted else [SelectionWarning(text) for text in _caveats(table)]
-    for note in (*notes, *caveats):
-        warnings.warn(note, stacklevel=3)
-
-
-def _caveats(table: SelectionTable) -> list[str]:
-    """Reasons why the best row may not be the best."""
-    best = table._best_or_none()
-    if best is None:
-        return [f"none of the {len(table.rows)} fits succeeded; the first {table.rows[0].outcome}"]
-    found = []
-    if best.degenerate:
-        # The outcome names the component and the remedy, which depend on the estimator.
-        found.append(f"all fits are degenerate, so their criteria say little; the best is {best.outcome}")
-    N, p = len(best.model.row_labels_), best.model.n_features_in_
-    for name, limit in (("n_components", N), ("n_column_groups", p)):
-        chosen = getattr(best, name)
-        values = {getattr(row, name) for row in table.rows if isinstance(getattr(row, name), int)}
-        if len(values) < 2 or chosen not in (min(values), max(values)) or chosen in (1, limit):
-            continue
-        beyond = (chosen + 1, min(chosen + 4, limit + 1)) if chosen == max(values) else (max(1, chosen - 3), chosen)
-        found.append(
-            f"the smallest {table.criterion} is at {name}={chosen}, the edge of {min(values)} … {max(values)} tried: "
-            f"try more, by extend({name}=range({beyond[0]}, {beyond[1]})) of the table"
-        )
-    return found
-
-
-def _cells(row: SelectionRow, best: bool) -> list[str]:
-    """Cells of one line of the printed table."""
-    fitted = row.model is not None
-    return [
-        "*" if best else "",
-        str(row.n_components),
-        _written(row.n_column_groups),
-        _short(",".join(map(str, row.groups)), 24) or "-",
-        str(row.n_parameters) if fitted else "-",
-        *(f"{getattr(row, name):.1f}" if fitted else "-" for name in CRITERIA),
-        f"{row.seconds:.2f}",
-        _short(row.outcome),
-    ]
 
 
 def _written(candidate: Any) -> str:

@@ -1,7 +1,7 @@
-"""Trials: one fit for each pair of a number of components and a number of column groups (paper, section 3.1).
+"""Trials: one fit for each candidate: numbers of components and column groups, kind of model (paper, section 3.1).
 
-A `Study` holds the rows, the estimator and the candidates; `run` returns a `SelectionRow` for each pair, with the
-fitted model or the error that stopped it.
+A `Study` holds the rows, the estimator and the candidates; `run` returns a `SelectionRow` for each, with the fitted
+model or the error that stopped it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import product
 from numbers import Integral
 from typing import Any
 
@@ -25,9 +26,15 @@ from sklearn.exceptions import ConvergenceWarning
 from blockmix.em.convergence import Outcome
 from blockmix.em.multistart import Progress
 from blockmix.estimators.base import Mixture
+from blockmix.estimators.stability.resampling import least_stable
 
 # Catching warnings is not thread-safe. Fits run in processes, or one at a time where a joblib backend uses threads.
 _warnings_lock = threading.Lock()
+
+
+# Parameters of an estimator of which several values can be compared.
+KINDS = ("shared_covariance", "tails", "block_model", "model")
+REFITS = 20  # of each candidate, for its stability
 
 
 class SelectionWarning(UserWarning):
@@ -36,7 +43,7 @@ class SelectionWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class SelectionRow:
-    """One pair and its fit.
+    """One candidate and its fit.
 
     Attributes
     ----------
@@ -53,6 +60,10 @@ class SelectionRow:
     outcome : str
         How the fit ended, with its ConvergenceWarnings, or "failed" with the error.
     model : fitted estimator or None
+    kind : dict
+        Values of the parameters that were compared, such as ``{"tails": "t"}``.
+    least_stable : float
+        The lowest stability of a cluster; NaN if it was not asked for.
     """
 
     n_components: int
@@ -66,6 +77,18 @@ class SelectionRow:
     seconds: float = np.nan
     outcome: str = ""
     model: Any = field(default=None, repr=False)
+    kind: dict[str, Any] = field(default_factory=dict)
+    least_stable: float = np.nan
+
+    def value(self, criterion: str) -> float:
+        """The criterion of this name."""
+        found: float = getattr(self, criterion)
+        return found
+
+    @property
+    def key(self) -> Any:
+        """What tells candidates apart."""
+        return _key((self.n_components, self.n_column_groups, self.kind))
 
     @property
     def degenerate(self) -> bool:
@@ -91,23 +114,53 @@ class Study:
     prototype: Mixture
     n_components: tuple[int, ...]
     n_column_groups: tuple[Any, ...]
+    kinds: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    stability: bool = False
 
-    def with_more(self, n_components: int | Iterable[int], n_column_groups: Any) -> Study:
+    def with_more(self, n_components: int | Iterable[int], n_column_groups: Any, kinds: dict[str, Any]) -> Study:
         """The study with more candidates; duplicates are dropped."""
         numbers = [_number(item) for item in _listed(n_components)]
-        groups = {_key(item): item for item in (*self.n_column_groups, *map(_candidate, _listed(n_column_groups)))}
         return replace(
             self,
             n_components=tuple(dict.fromkeys([*self.n_components, *numbers])),
-            n_column_groups=tuple(groups.values()),
+            n_column_groups=_different((*self.n_column_groups, *map(_candidate, _listed(n_column_groups)))),
+            kinds={
+                name: _different((*self._known(name), *_listed(kinds.get(name, ())))) for name in self._named(kinds)
+            },
         )
 
+    def _named(self, kinds: dict[str, Any]) -> list[str]:
+        return [name for name in KINDS if name in self.kinds or name in kinds]
+
+    def _known(self, name: str) -> tuple[Any, ...]:
+        """The values of a parameter so far; the estimator's own if none were compared, and there were candidates."""
+        own = (getattr(self.prototype, name),) if self.n_components else ()
+        return self.kinds.get(name, own)
+
+    def complete(self, kind: dict[str, Any]) -> dict[str, Any]:
+        """A kind with the values of parameters that were not compared when it was fitted."""
+        return {name: kind.get(name, getattr(self.prototype, name)) for name in self.kinds}
+
     @property
-    def pairs(self) -> list[tuple[int, Any]]:
-        """All pairs; a candidate with one number per component goes with that many components only."""
+    def candidates(self) -> list[SelectionRow]:
+        """All combinations, as rows without a fit.
+
+        One number of column groups per component goes with that many components only, and one component has a shared
+        covariance either way.
+        """
+        kinds = [dict(zip(self.kinds, values, strict=True)) for values in product(*self.kinds.values())]
         return [
-            (G, K) for G in self.n_components for K in self.n_column_groups if not isinstance(K, tuple) or len(K) == G
+            SelectionRow(G, K, kind=kind)
+            for kind in kinds
+            for G in self.n_components
+            for K in self.n_column_groups
+            if not isinstance(K, tuple) or len(K) == G
+            if G > 1 or not kind.get("shared_covariance") or False not in self.kinds["shared_covariance"]
         ]
+
+
+def _different(candidates: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple({_key(item): item for item in candidates}.values())
 
 
 def _listed(given: Any) -> list[Any]:
@@ -130,8 +183,12 @@ def _candidate(given: Any) -> Any:
 
 
 def _key(candidate: Any) -> Any:
-    if isinstance(candidate, (int, str, tuple)):
-        return candidate
+    if isinstance(candidate, dict):
+        return tuple((name, _key(value)) for name, value in candidate.items())
+    if isinstance(candidate, tuple):
+        return tuple(map(_key, candidate))
+    if isinstance(candidate, (int, str)):
+        return type(candidate), candidate  # True is not 1
     # Rules with equal settings are one candidate. Of a class itself no hash can be taken where it cannot be imported.
     return type(candidate), content(getattr(candidate, "__dict__", candidate))
 
@@ -143,24 +200,24 @@ def run(
     callback: Callable[[SelectionProgress], object],
     on_iteration: Callable[[Progress], object] | None = None,
 ) -> tuple[list[SelectionRow], list[Warning]]:
-    """Fit the pairs of a study that are not among the known rows.
+    """Fit the candidates of a study that are not among the known rows.
 
     Returns
     -------
     rows : list of SelectionRow
-        New rows, one per pair; fewer after an interrupt (Ctrl-C).
+        New rows, one per candidate; fewer after an interrupt (Ctrl-C).
     notes : list of Warning
         Warnings of the fits, except those about convergence, which are part of the rows.
     """
-    fitted = {(row.n_components, _key(row.n_column_groups)) for row in known}
-    missing = [(G, K) for G, K in study.pairs if (G, _key(K)) not in fitted]
+    fitted = {_key((row.n_components, row.n_column_groups, study.complete(row.kind))) for row in known}
+    missing = [row for row in study.candidates if row.key not in fitted]
     rows: list[SelectionRow] = []
     notes: list[Warning] = []
     given = {"sample_weight": study.sample_weight, "callback": on_iteration}
     arguments = {name: value for name, value in given.items() if value is not None}
     # Processes, because small fits hold the interpreter lock: 24 fits of 178 × 13 took 1.8 s on one thread and on two.
     pool = Parallel(n_jobs=n_jobs, return_as="generator")
-    jobs = (delayed(_fit)(study.prototype, G, K, study.X, arguments) for G, K in missing)
+    jobs = (delayed(_fit)(study.prototype, row, study.X, arguments, study.stability) for row in missing)
     try:
         with closing(pool(jobs)) as fits:
             for done, (row, others) in enumerate(fits, start=1):
@@ -176,28 +233,35 @@ def run(
 
 
 def _fit(
-    prototype: Mixture, G: int, K: Any, X: ArrayLike, arguments: dict[str, Any]
+    prototype: Mixture, candidate: SelectionRow, X: ArrayLike, arguments: dict[str, Any], stability: bool
 ) -> tuple[SelectionRow, list[Warning]]:
-    """Row of one pair, and the warnings of its fit that are not about convergence."""
-    model: Any = clone(prototype).set_params(n_components=G, n_column_groups=K)
+    """Row of one candidate, and the warnings of its fit that are not about convergence."""
+    settings = {"n_components": candidate.n_components, "n_column_groups": candidate.n_column_groups, **candidate.kind}
+    model: Any = clone(prototype).set_params(**settings)
     begin = time.perf_counter()
+    least = np.nan
     with _warnings_lock, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         try:
             model.fit(X, **arguments)
             numbers = model._criteria(X, arguments.get("sample_weight"))
+            if stability and _outcome(model) != Outcome.INTERRUPTED.value:
+                least = least_stable(model, X, arguments.get("sample_weight"), REFITS)
         except Exception as error:
             text = f"failed: {' '.join(str(error).split()) or type(error).__name__}"
-            return SelectionRow(G, K, outcome=text, seconds=time.perf_counter() - begin), []
+            return replace(candidate, outcome=text, seconds=time.perf_counter() - begin), []
     seconds = time.perf_counter() - begin
     outcome = _outcome(model)
     if outcome == Outcome.INTERRUPTED.value:
         raise KeyboardInterrupt
     notes = [note.message for note in caught if isinstance(note.message, Warning)]
     texts = dict.fromkeys(str(note) for note in notes if isinstance(note, ConvergenceWarning))
-    groups = tuple(int(labels.max()) + 1 for labels in model.column_labels_)
-    outcome += f": {'; '.join(texts)}" if texts else ""
-    row = SelectionRow(G, K, groups, int(model.n_parameters_), **numbers, seconds=seconds, outcome=outcome, model=model)
+    found: dict[str, Any] = {
+        "groups": tuple(int(labels.max()) + 1 for labels in model.column_labels_),
+        "n_parameters": int(model.n_parameters_),
+        "outcome": outcome + (f": {'; '.join(texts)}" if texts else ""),
+    }
+    row = replace(candidate, **found, **numbers, seconds=seconds, model=model, least_stable=least)
     return row, [note for note in notes if not isinstance(note, ConvergenceWarning)]
 
 

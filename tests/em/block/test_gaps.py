@@ -82,7 +82,7 @@ def test_a_full_scatter_is_the_literal_one(case: Case, first: int) -> None:
 def test_gaps_are_filled_by_their_conditional_means(case: Case) -> None:
     rows, parameters = case
     chunk, expected = chunk_of(rows), gaps.literal(rows, parameters)[1]
-    density, every = Density.of(parameters, rows.dtype), np.arange(rows.n_rows)
+    density, every = Density.of(parameters), np.arange(rows.n_rows)
     for g, mean in enumerate(parameters.means):
         found, _ = filled(chunk, density, g, every, np.ones((2, rows.n_rows)))
         assert_allclose(mean + found, expected[:, g], rtol=1e-10, atol=1e-10)

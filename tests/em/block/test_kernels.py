@@ -127,7 +127,7 @@ def test_moments_are_the_literal_sums_within_blocks(case: Case) -> None:
 def _moments(chunk: Chunk, z: Matrix, parameters: Parameters) -> tuple[Matrix, Matrix, Matrix, Matrix]:
     shape, size = parameters.means.shape, parameters.layout.size
     sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size)
-    density = Density.of(parameters, chunk.X.dtype)
+    density = Density.of(parameters)
     kernels.moments(chunk.X, chunk.weights, z, np.empty((0, z.shape[1])), chunk.units, chunk.rounding, density, sums)
     return sums
 

@@ -135,7 +135,7 @@ def test_a_weight_is_a_repeated_row(mixture: Mixture) -> None:
 @given(mixtures())
 def test_the_posterior_of_a_chunk_is_dense_bayes(mixture: Mixture) -> None:
     rows, parameters = mixture
-    (found,) = rows.map(lambda chunk: posterior(chunk, Density.of(parameters, rows.dtype)))
+    (found,) = rows.map(lambda chunk: posterior(chunk, Density.of(parameters)))
     assert_allclose(found[0], responsibilities(rows, parameters), atol=1e-7)
     assert_allclose(found[1], literal_statistics(rows, parameters).log_likelihood, rtol=1e-9)
 

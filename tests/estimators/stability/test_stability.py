@@ -11,7 +11,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine
 
-from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition
+from blockmix import (
+    BlockDiagonalCovariance,
+    FactorBiclustering,
+    GaussianBiclustering,
+    Partition,
+    TopicBiclustering,
+)
 from blockmix.em.block import resampling
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.stability.measuring import cluster_stability, column_stability
@@ -41,6 +47,7 @@ def shares(found: Stability) -> list[tuple[Any, ...]]:
 
 
 MODELS = {
+    "tails": GaussianBiclustering(2, tails="t", random_state=0),
     "mixture": GaussianBiclustering(2, random_state=0),
     "shared": GaussianBiclustering(2, shared_covariance=True, random_state=0),
     "given": GaussianBiclustering(2, 4, random_state=0),
@@ -235,6 +242,81 @@ def test_an_interrupt_keeps_what_is_done() -> None:
 
     found = model.stability(X, 50, 0, random_state=0, callback=stop)
     assert found.n_resamples == 7
+
+
+def test_an_interrupt_of_the_columns_ends_it_all() -> None:
+    # Red if the refits begin after Ctrl-C.
+    X = two_clusters()
+    model = quiet(GaussianBiclustering(2, random_state=0), X)
+
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    found = model.stability(X, 10, 5, random_state=0, callback=stop)
+    assert (found.n_resamples, found.n_refits, found.clusters) == (3, 0, None)
+
+
+def test_an_interrupt_of_the_refits_keeps_those_that_are_done() -> None:
+    X = two_clusters()
+    model = quiet(GaussianBiclustering(2, random_state=0), X)
+
+    def stop(done: int, total: int) -> None:
+        if done == 7:
+            raise KeyboardInterrupt
+
+    found = model.stability(X, 5, 9, random_state=0, callback=stop)
+    assert (found.n_resamples, found.n_refits) == (5, 2)
+    assert found.clusters is not None
+
+
+def test_an_interrupt_within_a_refit_ends_the_refits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A fit catches the interrupt itself and answers with what it has; red if that answer counts as a refit.
+    X = two_clusters()
+    model = quiet(GaussianBiclustering(2, random_state=0), X)
+    honest, fits = GaussianBiclustering.fit, []
+
+    def fit(self: GaussianBiclustering, *given: Any, **named: Any) -> Any:
+        fits.append(1)
+        honest(self, *given, **named)
+        if len(fits) == 5:
+            self.outcome_ = "interrupted"
+        return self
+
+    monkeypatch.setattr(GaussianBiclustering, "fit", fit)
+    found = model.stability(X, 2, 9, random_state=0)
+    assert found.n_refits == 2
+    assert len(fits) == 6
+
+
+def test_factors_are_refused_by_name() -> None:
+    X = two_clusters()
+    model = quiet(FactorBiclustering(2, 2, random_state=0), X)
+    with pytest.raises(ValueError, match=r"^the column groups of FactorBiclustering follow from its factors"):
+        model.stability(X)
+
+
+def test_terms_are_named_and_documents_without_any_are_left_out() -> None:
+    rng = np.random.default_rng(0)
+    themes = [["sea", "beach", "sand"], ["train", "rail", "ticket"], ["wine", "cheese", "bread"]]
+    texts = [" ".join(rng.choice(themes[i % 3], 8)) for i in range(120)]
+    model = TopicBiclustering(2, 3, max_terms=9, n_selected_terms=9, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(texts)
+        found = model.stability([*texts, "nothing of this"], 10, random_state=0)
+    assert {name for group in found.groups for name in group.columns} <= set(model.terms_)
+    assert found.clusters is None
+
+
+@pytest.mark.parametrize("tails", ["normal", "t"])
+def test_single_precision_tells_the_same(tails: str) -> None:
+    X = two_clusters()
+    wide, narrow = (
+        measured(quiet(GaussianBiclustering(2, tails=tails, random_state=0), rows), rows)
+        for rows in (X.astype(np.float32).astype(float), X.astype(np.float32))
+    )
+    assert_allclose(narrow.pairs, wide.pairs, atol=0.051)
 
 
 # What the figures say

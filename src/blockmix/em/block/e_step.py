@@ -7,7 +7,7 @@ which is small where the row is far away (docs/adr/0013).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,23 +18,23 @@ from blockmix.structure.types import FloatArray, IntArray
 
 
 class Density(NamedTuple):
-    """Parameters as the compiled loops take them, in the precision of the rows.
+    """Parameters as the compiled loops take them.
 
     Attributes
     ----------
     level : array of shape (G,)
-        log π_g − ½ log|2π Σ_g|, in double precision.
+        log π_g − ½ log|2π Σ_g|.
     means : array of shape (G, p)
     order, blocks, first : arrays
         See `Layout`.
     whiteners : flat array
         Inverse Cholesky factors of the blocks.
     precisions : array of shape (G, p)
-        Diagonals of the inverse covariances, in double precision.
+        Diagonals of the inverse covariances.
     freedom : array of shape (G,)
         Degrees of freedom; infinite for normal components.
     inverses : flat array
-        Inverse blocks in double precision, for rows with gaps; empty if there are none.
+        Inverse blocks, for rows with gaps; empty if there are none.
     """
 
     level: FloatArray
@@ -48,24 +48,16 @@ class Density(NamedTuple):
     inverses: FloatArray
 
     @classmethod
-    def of(cls, parameters: Parameters, dtype: np.dtype[Any], gaps: bool = True) -> Density:
-        """Round the parameters to the precision of the rows.
-
-        The log-determinants are those of the rounded whiteners, so the density is exactly that of the rounded
-        parameters, and the objective does not fall by rounding alone.
-        """
-        from blockmix.em.block.block_kernels import half_logdets
-
+    def of(cls, parameters: Parameters, gaps: bool = True) -> Density:
+        """The arrays of some parameters."""
         layout, p = parameters.layout, parameters.means.shape[1]
-        whiteners = parameters.whiteners.astype(dtype, copy=False)
-        logs = layout.per_component(half_logdets(layout.blocks, whiteners))
         with np.errstate(divide="ignore"):
-            level = np.log(parameters.weights) + logs - 0.5 * p * np.log(2 * np.pi)
-        means = parameters.means.astype(dtype, copy=False)
+            level = np.log(parameters.weights) - 0.5 * (parameters.logdets + p * np.log(2 * np.pi))
         freedom = parameters.degrees_of_freedom
         freedom = np.full(len(level), np.inf) if freedom is None else freedom
+        whiteners = parameters.whiteners
         flat = whiteners, parameters.precisions, freedom, _inverses(layout, whiteners) if gaps else np.empty(0)
-        return cls(level, means, layout.order, layout.blocks, layout.first, *flat)
+        return cls(level, parameters.means, layout.order, layout.blocks, layout.first, *flat)
 
 
 def _inverses(layout: Layout, whiteners: FloatArray) -> FloatArray:
@@ -76,7 +68,7 @@ def _inverses(layout: Layout, whiteners: FloatArray) -> FloatArray:
     square(layout.blocks[: layout.first[len(layout.distinct)]], whiteners, inverses, SMALL)
     for lo, hi, at in layout.large:
         part, c = slice(at, at + (hi - lo) ** 2), hi - lo
-        W = whiteners[part].reshape(c, c).astype(float)
+        W = whiteners[part].reshape(c, c)
         inverses[part] = (W.T @ W).ravel()
     return inverses
 
@@ -152,7 +144,7 @@ def _beyond(chunk: Chunk, density: Density) -> FloatArray:
     """Log π_g f_g of rows so far away that their distances overflow: the least number for the nearest component."""
     # Only the direction matters at such distances.
     X = chunk.X
-    directions = (X / np.nanmax(np.abs(X), axis=1, keepdims=True)).astype(X.dtype)
+    directions = X / np.nanmax(np.abs(X), axis=1, keepdims=True)
     level = np.where(np.isfinite(density.level), 0.0, -np.inf)
     central = density._replace(level=level, means=np.zeros_like(density.means))
     none = np.zeros_like(chunk.location)

@@ -87,7 +87,7 @@ class BlockFamily:
 
     def log_joint(self, chunk: Chunk, parameters: Parameters) -> FloatArray:
         """Log π_g f_g of the rows of a chunk in standardized columns, shape (m, G)."""
-        return log_joint(chunk, Density.of(parameters, chunk.X.dtype))
+        return log_joint(chunk, Density.of(parameters))
 
     def admits(self, layout: Layout) -> bool:
         """Whether a layout has the sharing, the numbers of groups and the shapes that the settings ask for."""

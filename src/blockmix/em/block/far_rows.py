@@ -23,7 +23,7 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
 
     n_groups = [partition.n_groups for partition in parameters.layout.partitions]
     found = np.full((len(labels), max(n_groups)), np.nan)
-    density = Density.of(parameters, chunk.X.dtype, chunk.has_gaps)
+    density = Density.of(parameters, chunk.has_gaps)
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
         own = np.empty((len(rows), n_groups[g]))

@@ -1,7 +1,8 @@
 """Compiled loops of the block mixture: log-densities, responsibilities and moments (paper, section 3).
 
 A chunk of rows and the flat arrays of a `Layout` come in; sums go out. Rows are worked on in tiles, transposed so that
-the innermost loops run over rows. Products are taken in the precision of the rows and accumulated in double.
+the innermost loops run over rows. Everything is computed in double precision, however the rows are stored: in single
+precision the scatter of a few far rows was indefinite, and the likelihood fell.
 
 Block b of component g holds the columns ``order[g, lo:hi]`` with ``lo, hi, at = blocks[b]``; its matrix, row by row,
 starts at ``at`` of a flat array. The blocks of component g are ``first[g]`` to ``first[g + 1]``.
@@ -55,10 +56,10 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
     m, p = X.shape
     G = len(level)
     rows = np.arange(m)
-    tile = np.empty((p, TILE), X.dtype)
+    tile = np.empty((p, TILE))
     largest = np.max(blocks[:, 1] - blocks[:, 0])
-    centered = np.empty((largest, TILE), X.dtype)
-    white = np.empty(TILE, X.dtype)
+    centered = np.empty((largest, TILE))
+    white = np.empty(TILE)
     distance = np.empty(TILE)
     gaps = len(gain) > 0
     work, counts = workspace(largest if gaps else 0), np.zeros(TILE, np.int64)
@@ -98,7 +99,7 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
                         for r in range(n):
                             white[r] += w * centered[j, r]
                     for r in range(n):
-                        distance[r] += np.float64(white[r]) * white[r]
+                        distance[r] += white[r] * white[r]
             for r in range(n):
                 joint[start + r, g] = level[g] - 0.5 * distance[r]
 
@@ -109,7 +110,7 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
     location, inverse = units
     _, means, order, blocks, first, whiteners, precisions, _, inverses = density
     p = X.shape[1]
-    tile, blurs, counts = np.empty((p, TILE), X.dtype), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
+    tile, blurs, counts = np.empty((p, TILE)), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
     distance, gain = np.empty(TILE), np.empty(TILE)
     work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
     for start in range(0, len(rows), TILE):
@@ -170,8 +171,8 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     work, counts = workspace(np.max(blocks[:, 1] - blocks[:, 0]) if gaps else 0), np.zeros(TILE, np.int64)
     blurs = np.zeros((p if gaps else 0, TILE))
     near = np.empty(m, np.int64)
-    tile = np.empty((p, TILE), X.dtype)
-    root = np.empty(TILE, X.dtype)
+    tile = np.empty((p, TILE))
+    root = np.empty(TILE)
     for g in range(z.shape[1]):
         count = 0
         for r in range(m):
@@ -197,7 +198,7 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
                 root[r] = np.sqrt(weights[rows[r]] * z[rows[r], g])
             for j in range(p):
                 mean = means[g, j]
-                total = X.dtype.type(0)
+                total = 0.0
                 for r in range(n):
                     tile[j, r] = root[r] * (tile[j, r] - mean)
                     total += root[r] * tile[j, r]
@@ -207,7 +208,7 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
                     one = tile[order[g, lo + i]]
                     for j in range(i + 1):
                         other = tile[order[g, lo + j]]
-                        total = X.dtype.type(0)
+                        total = 0.0
                         for r in range(n):
                             total += one[r] * other[r]
                         scatter[at + i * (hi - lo) + j] += total
@@ -234,7 +235,7 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
     _, means, order, blocks, first, _, _, _, inverses = density
     centered, scatter = found
     p = X.shape[1]
-    tile, blurs, counts = np.empty((p, TILE), X.dtype), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
+    tile, blurs, counts = np.empty((p, TILE)), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
     work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]

@@ -67,6 +67,12 @@ class Layout:
         return self._places[2]
 
     @cached_property
+    def owner(self) -> IntArray:
+        """The covariance that each entry of the flat array belongs to, shape (size,)."""
+        sizes = [int((partition.sizes**2).sum()) for partition in self.distinct]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
     def _places(self) -> tuple[IntArray, IntArray, IntArray]:
         from blockmix.em.block.block_kernels import block_places
 

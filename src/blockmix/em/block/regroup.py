@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from blockmix.em.block.m_step import NO_VARIANCE, SINGULAR, from_scatter, solve
+from blockmix.em.block.m_step import NO_VARIANCE, SINGULAR, expanded, from_scatter, solve
 from blockmix.em.block.parameters import Layout, Parameters, Prior
 from blockmix.em.block.sweep import Statistics, component_means, full_scatter, unit_parameters
 from blockmix.grouping.protocols import Grouping
@@ -130,6 +130,7 @@ class Proposer:
         step = max(old.layout.n_sharing, _TOGETHER // (p * p))
         for start in range(0, G, step):
             statistics = full_scatter(rows, old, range(start, min(start + step, G)), z)
+            statistics = expanded(statistics, old, self.prior, start)
             for at, scatter in enumerate(_centered(statistics, old, start)):
                 yield start + at, statistics, scatter
 

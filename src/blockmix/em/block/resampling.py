@@ -65,7 +65,7 @@ def resampled_groups(
         yield from _from_rows(rows, parameters, proposer, n_resamples, units, n_units, rng)
         return
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // each))
-    density = Density.of(parameters, rows.dtype, rows.has_gaps)
+    density = Density.of(parameters, rows.has_gaps)
     function = partial(
         _chunk_buckets, density=density, shared=parameters.layout.shared, units=units, n_buckets=n_buckets
     )

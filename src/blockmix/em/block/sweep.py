@@ -79,7 +79,7 @@ class Statistics:
 
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     """Read every row once."""
-    density = Density.of(parameters, rows.dtype, rows.has_gaps)
+    density = Density.of(parameters, rows.has_gaps)
     return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.layout.size))
 
 
@@ -120,7 +120,7 @@ def full_scatter(
     Responsibilities z, shape (N, G), are those of the parameters unless they are given.
     """
     chosen = range(len(parameters.weights)) if components is None else components
-    density = Density.of(parameters, rows.dtype, rows.has_gaps)
+    density = Density.of(parameters, rows.has_gaps)
     shared = parameters.layout.shared
     return rows.map_sum(partial(chunk_scatter, density=density, shared=shared, components=chosen, given=z))
 
@@ -159,7 +159,7 @@ def _add_scatters(
             if full is not None:
                 _add_blocks(full, extra, density, g)
         else:
-            centered = np.empty((len(rows), chunk.X.shape[1]), dtype=chunk.X.dtype)
+            centered = np.empty((len(rows), chunk.X.shape[1]))
             center(chunk.X, rows, own, chunk.units, density.means[g], centered)
         excess[g] = np.sqrt(own[rows]) @ centered
         if full is not None:
@@ -182,7 +182,7 @@ def filled(chunk: Chunk, density: Density, g: int, rows: IntArray, shares: Float
     """
     from blockmix.em.block.kernels import center_filled
 
-    found = np.empty((len(rows), density.means.shape[1]), chunk.X.dtype), np.zeros(len(density.inverses))
+    found = np.empty((len(rows), density.means.shape[1])), np.zeros(len(density.inverses))
     center_filled(chunk.X, rows, shares, g, chunk.units, chunk.rounding, density, found)
     return found
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from blockmix.estimators.stability.resampling import covariance_stability, mixture_stability
 from blockmix.estimators.stability.values import Stability
-from blockmix.structure.types import RandomState
+from blockmix.structure.types import FloatArray, RandomState
 
 
 class StableMixture:
@@ -46,6 +46,30 @@ class StableMixture:
             Gets the number of resamples and refits that are done, and that of all.
         """
         return mixture_stability(self, X, n_resamples, n_refits, units, sample_weight, random_state, callback)
+
+
+class StableTopics:
+    """Stability of the term groups of topics."""
+
+    mixture_: Any
+    terms_: Any
+    _weigh: Callable[[Any], FloatArray]
+
+    def stability(
+        self,
+        documents: Any,
+        n_resamples: int = 100,
+        *,
+        random_state: RandomState = None,
+        callback: Callable[[int, int], object] | None = None,
+    ) -> Stability:
+        """How often the term groups come back when the documents are weighed at random.
+
+        Topics are not refitted. See `GaussianBiclustering.stability`.
+        """
+        X = self._weigh(documents)
+        rows, names = X[X.any(axis=1)], [str(term) for term in self.terms_]
+        return mixture_stability(self.mixture_, rows, n_resamples, 0, None, None, random_state, callback, names)
 
 
 class StableCovariance:

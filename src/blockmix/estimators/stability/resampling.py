@@ -6,7 +6,7 @@ A fitted model and its rows come in; a `Stability` goes out. The model is not ch
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral
@@ -18,8 +18,10 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from blockmix.em.block.parameters import Parameters
 from blockmix.em.block.regroup import Proposer
 from blockmix.em.block.resampling import draw, resampled_groups
+from blockmix.em.convergence import Outcome
 from blockmix.estimators.stability.measuring import cluster_stability, column_stability
 from blockmix.estimators.stability.values import Stability
 from blockmix.estimators.validation import counts, matrix, rows_to_score
@@ -67,11 +69,21 @@ def mixture_stability(
     sample_weight: ArrayLike | None,
     random_state: RandomState,
     callback: Progress | None,
+    names: Sequence[str] | None = None,
 ) -> Stability:
-    """Stability of the groups and clusters of a block mixture; see `GaussianBiclustering.stability`."""
+    """Stability of the groups and clusters of a block mixture; see `GaussianBiclustering.stability`.
+
+    `names` are those of the columns, if the mixture does not know them.
+    """
     check_is_fitted(model)
+    if not isinstance(model._parameters, Parameters):
+        raise ValueError(
+            f"the column groups of {type(model).__name__} follow from its factors and cannot be resampled: use "
+            "GaussianBiclustering(block_model=1), or select(..., stability=True) for the clusters alone"
+        )
     _check("n_resamples", n_resamples, 1)
     _check("n_refits", n_refits, 0)
+    n_refits = n_refits if len(model.weights_) > 1 else 0  # one cluster is all rows, always
     rows = rows_to_score(model, X, sample_weight).measured()
     if n_refits and not rows.is_array:
         raise ValueError(
@@ -82,12 +94,26 @@ def mixture_stability(
     progress = _Counter(n_resamples + n_refits, callback)
     with one_blas_thread():
         resampled = _resampled(model, rows, n_resamples, codes, rng)
-        found = column_stability(model._parameters.layout.distinct, resampled, column_names(model), progress)
-    if not n_refits:
+        found = column_stability(model._parameters.layout.distinct, resampled, names or column_names(model), progress)
+    if not n_refits or found.n_resamples < n_resamples:  # an interrupt
         return found
     refits = _refits(model, X, sample_weight, n_refits, codes, rows.n_rows, rng, progress)
     clusters = cluster_stability(model.predict(X), model.predict_proba(X).astype(float), refits)
-    return replace(found, clusters=clusters, n_refits=n_refits)
+    return replace(found, clusters=clusters, n_refits=progress.done - n_resamples)
+
+
+def least_stable(model: Any, X: Any, sample_weight: ArrayLike | None, n_refits: int) -> float:
+    """Stability of the least stable cluster of a mixture fitted by EM, from refits to randomly weighed rows."""
+    G = len(model.weights_)
+    if G == 1:
+        return 1.0
+    if not rows_to_score(model, X, sample_weight).is_array:
+        raise ValueError("stability=True needs rows in memory: leave it out, or give a sample of the rows")
+    rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
+    labels = model.predict(X)
+    refits = list(_refits(model, X, sample_weight, n_refits, None, len(labels), rng, lambda: None))
+    found = cluster_stability(labels, np.eye(G)[labels], refits)
+    return min(cluster.stability for cluster in found if cluster.rows)
 
 
 def covariance_stability(
@@ -155,8 +181,15 @@ def _refits(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ends = [candidate.fit(X, sample_weight=weights) for candidate in (warm, fresh)]
-        yield max(ends, key=lambda end: float(end.log_likelihood_trace_[-1])).row_labels_
+        if any(end.outcome_ == Outcome.INTERRUPTED.value for end in ends):
+            raise KeyboardInterrupt
         done()
+        yield max(ends, key=_quality).row_labels_
+
+
+def _quality(end: Any) -> tuple[bool, float]:
+    """A fit with a component of too few rows comes last, whatever its objective."""
+    return end.outcome_ != Outcome.DEGENERATE.value, float(end.log_likelihood_trace_[-1])
 
 
 def _row_weights(codes: IntArray | None, n_rows: int, rng: np.random.Generator) -> FloatArray:

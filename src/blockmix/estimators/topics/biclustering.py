@@ -22,6 +22,7 @@ from blockmix.em.multistart import Progress
 from blockmix.em.starts.starts import distinct, start
 from blockmix.estimators.base import Mixture
 from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.estimators.stability.methods import StableTopics
 from blockmix.estimators.storable import Storable
 from blockmix.estimators.topics import importance, terms
 from blockmix.grouping.hierarchical import HierarchicalGrouping
@@ -44,7 +45,7 @@ class TopicWarning(UserWarning):
     """Some documents or ratings were not used as a user would expect."""
 
 
-class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
+class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator):
     """Biclusters of documents and terms.
 
     The weight of a term in a document is tf-idf(t, d) = n(t, d) / Σ_t n(t, d) · log(N / df(t)). Of the `max_terms`
@@ -227,9 +228,8 @@ class TopicBiclustering(Storable, TransformerMixin, BaseEstimator):
         average over the documents of a topic is the topic's row of `importance_`.
         """
         X = self._weigh(documents)
-        return np.asarray(
-            100 * importance.group_means(X, self.term_labels_, len(self.term_groups_)) / self._group_means
-        )
+        means = importance.group_means(X, self.term_labels_, len(self.term_groups_))
+        return np.asarray(100 * means / self._group_means)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: the names of the term groups."""

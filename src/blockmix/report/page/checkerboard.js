@@ -128,24 +128,3 @@ function checkerboard(board) {
       zoomButtons(made.viewport, "the checkerboard"),
       pngButton("checkerboard", made.raster.canvas, () => made.raster.draw())));
 }
-
-/** Share of missing cells of each column that has any, in all rows and by component. */
-function gaps(found) {
-  const share = (value) => {
-    const bar = h("span", { class: "bar", "aria-hidden": "true" });
-    bar.style.width = `${Math.round(60 * value)}px`;
-    return cell(h("span", { class: "share" }, bar, `${(100 * value).toFixed(1)} %`), value);
-  };
-  const line = (name, all, each) => row([name, share(all), ...(report.isMixture ? each.map(share) : [])]);
-  const order = found.columns.map((_, k) => k).sort((a, b) => found.all[b] - found.all[a]);
-  const make = (query) => [
-    ...(query ? [] : [() => line("All columns", found.share, found.components)]),
-    ...order.filter((k) => columnName(found.columns[k]).toLowerCase().includes(query)).map((k) => () =>
-      line(columnName(found.columns[k]), found.all[k], found.each.map((shares) => shares[k]))),
-  ];
-  const heads = ["Column", "All rows", ...(report.isMixture ? found.each.map((_, g) => `Component ${g}`) : [])];
-  section("gaps", "Gaps",
-    h("p", {}, `${count(found.cells, "cell")} missing, ${(100 * found.share).toFixed(1)} % of all; `
-      + `${count(found.complete, "row")} without a gap. Share of missing cells by column, largest first:`),
-    searchable("gap-table", "column with gap", heads, make));
-}

@@ -61,11 +61,11 @@ function ink(name) {
   const inks = {
     light: {
       text: "#1d2024", soft: "#5d646d", faint: "#a9aeb5", frame: "#14161a", ground: "#ffffff", rule: "#e4e1da",
-      accent: "#9a3412", gap: "#b4b8bd",
+      accent: "#9a3412", gap: "#777c83",
     },
     dark: {
       text: "#e9e7e2", soft: "#a3a8b0", faint: "#6b7078", frame: "#f4f2ed", ground: "#191b1f", rule: "#2c3036",
-      accent: "#ffbb88", gap: "#5b6068",
+      accent: "#ffbb88", gap: "#868c94",
     },
   };
   return inks[theme()][name];

@@ -11,11 +11,6 @@ function overview() {
 
 function components() {
   const stable = report.stability?.clusters;
-  const share = (weight) => {
-    const bar = h("span", { class: "bar", "aria-hidden": "true" });
-    bar.style.width = `${Math.max(1, 100 * weight)}px`;
-    return cell(h("span", { class: "share" }, bar, `${(100 * weight).toFixed(1)} %`), weight);
-  };
   const lines = report.summaries.map((line, g) => {
     const link = h("a", { href: `#component-${Math.min(g, report.views.length - 1)}` }, `Component ${g}`);
     const again = stable?.[g];

@@ -31,6 +31,13 @@ function figure(value, digits = 2) {
   return value === null || value === undefined ? null : cell(signed(value, digits), value);
 }
 
+/** A share as a bar with its percentage. */
+function share(value) {
+  const bar = h("span", { class: "bar", "aria-hidden": "true" });
+  bar.style.width = `${Math.max(1, Math.round(80 * value))}px`;
+  return cell(h("span", { class: "share" }, bar, `${(100 * value).toFixed(1)} %`), value);
+}
+
 /** A table with a search field; make(query) returns builders of rows; tools get a function that fills the table again. */
 function searchable(id, noun, heads, make, { tools = [], most: first = 60 } = {}) {
   const body = h("tbody");

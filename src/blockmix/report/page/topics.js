@@ -3,12 +3,9 @@
 function topicOverview() {
   const rated = report.topics.some(({ rating }) => rating !== null);
   const lines = report.topics.map((topic, g) => {
-    const bar = h("span", { class: "bar", "aria-hidden": "true" });
-    bar.style.width = `${Math.max(1, 100 * topic.share)}px`;
-    const share = cell(h("span", { class: "share" }, bar, `${(100 * topic.share).toFixed(1)} %`), topic.share);
     const top = names(topic.top.map((k) => ({ name: groupTitle(k), note: `${Math.round(report.importance[g][k])} %` })),
       5, "", "; ");
-    return row([h("a", { href: `#topic-${g}` }, `Topic ${g}`), topic.size, share,
+    return row([h("a", { href: `#topic-${g}` }, `Topic ${g}`), topic.size, share(topic.share),
       ...(rated ? [figure(topic.rating)] : []), top]);
   });
   const heads = ["Topic", "Documents", "Share", ...(rated ? ["Mean rating"] : []), "Term groups above average"];
