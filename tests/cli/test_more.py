@@ -163,3 +163,18 @@ def test_checkpoints_are_not_mistaken(wine_csv: str) -> None:
     assert Path(wine_csv).read_bytes() == before
     pd.DataFrame({"a": [1]}).to_csv("other.csv")
     assert "other.csv" in fails("fit", wine_csv, "--components", "2", "--checkpoint", "other.csv")
+
+
+def test_kinds_of_models_are_compared(wine_csv: str) -> None:
+    how = ("--components", "1:2", "--tails", "normal,t", "--compare-shared")
+    run("select", wine_csv, *how, "--out", "out")
+    lines = lines_of("out/selection.csv")
+    kinds = {(line["n_components"], line["shared_covariance"], line["tails"]) for line in lines}
+    shared = {("2", "True", tails) for tails in ("normal", "t")}
+    assert kinds == {(n, "False", tails) for n in "12" for tails in ("normal", "t")} | shared
+    best = min(lines, key=lambda line: float(line["bic"]))
+    assert summary_of("out")["tails"] == best["tails"]
+    assert blockmix.load("out/model.blockmix").shared_covariance == (best["shared_covariance"] == "True")
+    page = Path("out/report.html").read_text()
+    run("report", "out/model.blockmix")
+    assert len(Path("out/report.html").read_text()) == pytest.approx(len(page), rel=0.01)

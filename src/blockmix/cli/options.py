@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 # Copies of the library's names: importing them would import NumPy, and slow down `blockmix --help`.
-RULES = ("auto", "optimal", "silhouette", "bic")
+RULES = ("auto", "optimal", "chance", "silhouette", "bic")
 STARTS = ("kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
 CRITERIA = ("bic", "icl", "aic")
 TAILS = ("normal", "t")
