@@ -8,8 +8,8 @@ from pathlib import Path
 
 from blockmix.cli.messages import note
 
-# Matrices of p × p numbers at the peak of a fit, which is the regroup: the scatter, covariance, correlation, its definite
-# form, the same in the order of the tree, and distances. Measured with 5000 columns: 6.0.
+# Matrices of p × p numbers at the peak of a fit, its regroup: scatter, covariance, correlation, its definite form, that
+# in the order of the tree, and distances. Measured with 5000 columns: 6.0.
 _MATRICES = 6
 _WIDE = 4000  # columns from which a fit is announced
 _COPIES = 4  # of the table: itself, a copy for the starts, and what the fit needs
@@ -44,10 +44,10 @@ def check_memory(source: str, n_rows: int, n_columns: int) -> None:
     required, available = needed_memory(n_rows, n_columns), available_memory()
     if required <= available or n_columns < n_rows:  # fewer columns are no remedy for too many rows
         if n_columns >= _WIDE:
-            less = f"--top-variance {_WIDE // 2}"
+            few = _WIDE // 2
             note(
-                f"{n_columns} columns: a fit needs about {required / 1e9:.1f} GB of memory, and {less} a "
-                f"{(2 * n_columns // _WIDE) ** 2}th of it and of the time"
+                f"{n_columns} columns: a fit needs about {required / 1e9:.1f} GB of memory; --top-variance {few} would "
+                f"need {needed_memory(n_rows, few) / 1e9:.1f} GB and a fraction of the time"
             )
         return
     fitting = int(sqrt(available / 2 / 8 / _MATRICES))
