@@ -8,14 +8,19 @@ from collections.abc import Callable
 import numpy as np
 
 
-def in_turns(ours: Callable[[], object], theirs: Callable[[], object], turns: int) -> tuple[float, float, float]:
+def in_turns(
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    turns: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, float, float]:
     """Median seconds of both, and the median of the ratios."""
     times = []
     for _ in range(turns):
-        start = time.perf_counter()
+        start = clock()
         ours()
-        middle = time.perf_counter()
+        middle = clock()
         theirs()
-        times.append((middle - start, time.perf_counter() - middle))
+        times.append((middle - start, clock() - middle))
     a, b = np.array(times).T
     return float(np.median(a)), float(np.median(b)), float(np.median(a / b))

@@ -20,7 +20,7 @@ from auto_designs import FAMILIES
 from blockmix import BlockDiagonalCovariance
 from blockmix.metrics import adjusted_rand
 
-RULES = ("auto", "silhouette", "bic")
+RULES = ("auto", "chance", "optimal", "silhouette", "bic")
 
 
 def choose(task: Task) -> dict[str, float]:
@@ -39,18 +39,18 @@ def draw(families: list[Task], options: Any) -> None:
     figure, ((ax,),) = sheet(1, 1, title, (10, 4))
     for i, rule in enumerate(RULES):
         found = [line["ari"] for line in families if line["rule"] == rule]
-        bars = ax.bar(np.arange(len(found)) + 0.27 * (i - 1), found, 0.25, color=COLORS[i], label=rule)
-        ax.bar_label(bars, fmt="%.2f", fontsize=9)
+        bars = ax.bar(np.arange(len(found)) + 0.17 * (i - 2), found, 0.16, color=COLORS[i], label=rule)
+        ax.bar_label(bars, fmt="%.2f", fontsize=8)
     labels = [f"{line['family']}\n{line['runs']} designs" for line in families if line["rule"] == RULES[0]]
     ax.set_xticks(range(len(labels)), labels)
     ax.set(ylabel="adjusted Rand index", ylim=(0, 1.1))
-    figure.legend(loc="outside lower center", ncols=3, title="rule")
+    figure.legend(loc="outside lower center", ncols=5, title="rule")
     save(figure, "auto_rule", options)
 
 
 def main() -> None:
     options = arguments(__doc__)
-    runs = 50 if options.full else 5
+    runs = options.runs or (50 if options.full else 5)
     tasks = [
         {"family": family, "design": row.name, "N": row.n, "rule": rule, "seed": seed}
         for rule in RULES

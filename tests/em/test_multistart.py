@@ -267,3 +267,12 @@ def test_threads_change_nothing(portfolio: bool) -> None:
     assert traces(alone) == traces(together)
     for one, other in zip(alone, together, strict=True):
         assert (one.result.outcome, one.result.thin) == (other.result.outcome, other.result.thin)
+
+
+def test_a_start_that_can_hardly_overtake_is_skipped() -> None:
+    # Red if a bound is compared with anything but the objective that the others have reached.
+    def bounded(name: str, slope: Slope, most: float) -> Start[Any]:
+        return replace(start(name, slope), most=most)
+
+    starts = [start("sure", Slope(9)), bounded("low", Slope(8), 8.5), bounded("may", Slope(12), 9.5)]
+    assert names(multistart(starts, run_slope, MAX_ITER, None, None, False)) == ["may", "sure"]

@@ -301,6 +301,61 @@ def test_a_search_cut_short_is_told() -> None:
     ]
 
 
+def test_a_common_factor_is_told_and_described() -> None:
+    rng = np.random.default_rng(0)
+    truth = Partition(np.repeat(range(6), 5))
+    X = rng.standard_normal((200, 1)) + block_rows(rng, 200, truth, 0.7)
+    with pytest.warns(GroupingWarning, match="all 30 columns share a correlation of about 0[.]"):
+        model = BlockDiagonalCovariance().fit(X)
+    assert model.partition_ == truth
+    assert 0.3 < model.common_correlation_ < 0.7
+    assert model.describe().splitlines()[-1].startswith("  all columns share a correlation of about 0.")
+
+
+def test_too_few_rows_are_told() -> None:
+    with pytest.warns(GroupingWarning, match="4 rows are too few to tell correlation from chance among 5 columns"):
+        BlockDiagonalCovariance().fit(np.random.default_rng(0).standard_normal((4, 5)))
+
+
+@pytest.mark.parametrize("kind", ["t2", "lognormal", "rare", "wild row"])
+def test_a_copy_of_a_column_shares_its_group(kind: str) -> None:
+    # Red if a heavy tail shrinks r = 1: it then looked like chance.
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = {
+            "t2": rng.standard_t(2, (50, 10)),
+            "lognormal": np.exp(2 * rng.standard_normal((50, 10))),
+            "rare": rng.poisson(0.15, (50, 10)) + 0.0,
+            "wild row": rng.standard_normal((50, 10)) * np.r_[1000, np.ones(49)][:, None],
+        }[kind]
+        X = X[:, X.std(axis=0) > 0]
+        labels = fitted(np.column_stack([X, X[:, 0]])).column_labels_
+        assert labels[0] == labels[-1]
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_blocks_of_factors_are_those_of_the_shape(q: int) -> None:
+    # Loadings in the units of X: ΛΛᵀ + Ψ is the block, with the variances of the rows.
+    X = rows() * np.logspace(-1, 1, 8)
+    model = BlockDiagonalCovariance(1, block_model=q, ridge=0).fit(X)
+    loadings = model.loadings_[0]
+    assert model.block_shapes_ == (f"{q} factor{'s' * (q > 1)}",)
+    off = ~np.eye(8, dtype=bool)
+    assert_allclose(model.covariance_[off], (loadings @ loadings.T)[off], rtol=1e-8)
+    assert_allclose(np.diag(model.covariance_), X.var(axis=0), rtol=1e-3)
+    assert [entry.size for entry in model.column_table()] == [8] * 8
+    strongest = loadings[:, 0] / np.sqrt(np.diag(model.covariance_))
+    assert_allclose([entry.loading for entry in model.column_table()], strongest)
+
+
+def test_ranks_choose_the_groups_and_moments_make_the_blocks() -> None:
+    X = np.exp(2 * rows())
+    ranked = BlockDiagonalCovariance(3, correlation="spearman", ridge=0).fit(X)
+    assert ranked.partition_ == TRUTH
+    S = np.cov(X.T, ddof=0)
+    assert_allclose(ranked.covariance_, oracles.block_diagonal(S, TRUTH.labels), rtol=1e-9)
+
+
 def test_nothing_is_known_before_fit() -> None:
     model = BlockDiagonalCovariance()
     for name in ("covariance_", "precision_", "column_labels_", "n_groups_", "groups_", "partition_", "blocks_"):

@@ -20,10 +20,10 @@ from blockmix.report.rows import row_list, row_map
 from blockmix.report.subject import Subject
 
 
-def three_clusters(seed: int = 0, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
+def three_clusters(seed: int = 0, apart: float = 9.0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     z = np.repeat([0, 1, 2], [50, 80, 70])
-    X = rng.standard_normal((200, p)) @ rng.standard_normal((p, p)) + 9 * rng.standard_normal((3, p))[z]
+    X = rng.standard_normal((200, 6)) @ rng.standard_normal((6, 6)) + apart * rng.standard_normal((3, 6))[z]
     return X, z
 
 
@@ -118,8 +118,9 @@ def test_a_far_row_does_not_squeeze_the_map(fitted: Any) -> None:
     assert np.ptp(unpacked(found["x"])[:-1]) > 0.5
 
 
-def test_certainty_and_neighbors_are_those_of_brute_force(fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, X = fitted
+def test_certainty_and_neighbors_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, labels = three_clusters(apart=0.8)
+    model = GaussianBiclustering(3, 2, init=labels, random_state=0).fit(X)
     monkeypatch.setattr(rows_module, "_COMPARED", 50)
     found = row_list(Subject(model, X))
     assert found is not None
@@ -127,7 +128,7 @@ def test_certainty_and_neighbors_are_those_of_brute_force(fitted: Any, monkeypat
     assert_allclose(unpacked(listed["own"]), np.sort(z, axis=1)[:, -1], atol=1e-5)
     assert_allclose(unpacked(listed["nextOwn"]), np.sort(z, axis=1)[:, -2], atol=1e-5)
     assert_array_equal(z[np.arange(len(X)), listed["next"]], np.sort(z, axis=1)[:, -2])
-    assert len(listed["compared"]) == 50
+    assert len(listed["compared"]) == 50 and len(np.unique(z.max(axis=1))) > 150
     assert z.max(axis=1)[listed["compared"]].max() <= np.delete(z.max(axis=1), listed["compared"]).min()
     Z = X / Centers.of(model).scale
     for i, near in zip(listed["compared"], listed["neighbors"], strict=True):

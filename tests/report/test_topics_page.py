@@ -120,6 +120,10 @@ def test_typical_documents_are_text_with_the_terms_of_their_topic(browser: Any, 
         assert shown == [texts[i] for i in topic.documents]
         marked = set(visit.page.locator(f"#topic-{g} mark").all_text_contents())
         assert marked and marked <= set(" ".join(LOW if g == 0 else HIGH).split())
+    visit.page.locator("#document-search").fill("Lovely")
+    expected = [texts[i] for topic in model.topics_ for i in topic.documents if "lovely" in texts[i]]
+    assert 0 < len(expected) < 10
+    assert visit.page.locator(".documents li:visible .text").all_text_contents() == expected
     visit.close()
 
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.columns import column_names, describe, grouped_names, leading_loadings, refuse_constant
+from blockmix.structure.columns import (
+    column_entries,
+    column_names,
+    describe,
+    grouped_names,
+    leading_loadings,
+    refuse_constant,
+)
 from blockmix.structure.partition import Partition
 
 
@@ -67,6 +74,19 @@ def test_a_description_lists_the_largest_group_first_and_single_columns_last() -
 def test_a_description_names_shapes_that_are_not_full() -> None:
     lines = describe(Partition([0, 0, 0, 0, 1, 1]), list("abcdef"), ("1 factor", "full")).splitlines()
     assert lines[1:] == ["  group 0 (4, 1 factor): a, b, c, d", "  group 1 (2): e, f"]
+
+
+def test_a_common_factor_of_all_columns_is_told() -> None:
+    told = "3 columns: 1 group: all columns are correlated, no part of them stands out"
+    assert describe(Partition([0, 0, 0]), ["a", "b", "c"], ["1 factor"]).splitlines()[0] == told
+    assert describe(Partition([0, 0, 0]), ["a", "b", "c"], ["full"]).splitlines()[0] == "3 columns: 1 group"
+
+
+def test_column_entries_have_size_loading_and_alone() -> None:
+    entries = list(column_entries(1, ["a", "b", "c"], Partition([1, 0, 1]), np.array([0.5, np.nan, -0.25])))
+    assert entries[0] == (1, "a", 0, 2, 0.5, False)
+    assert entries[1][:4] == (1, "b", 1, 1) and np.isnan(entries[1].loading) and entries[1].alone
+    assert entries[2].loading == -0.25
 
 
 def test_loadings_of_columns_are_correlations_with_the_strongest_factor() -> None:

@@ -17,7 +17,7 @@ import typer
 
 # Copies of the library's names: importing them would import NumPy, and slow down `blockmix --help`.
 RULES = ("auto", "optimal", "chance", "silhouette", "bic")
-STARTS = ("kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
+STARTS = ("auto", "kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
 CRITERIA = ("bic", "icl", "aic")
 TAILS = ("normal", "t")
 FIGURES = ("pdf", "svg", "png")
@@ -185,7 +185,7 @@ class MixtureOptions:
         int, option("Random seed; the same seed gives the same result.", min=0, max=2**32 - 1, metavar="N")
     ] = 0
     init: Annotated[Any, option(f"Kind of start: {', '.join(STARTS)}.", parser=choice(*STARTS), metavar="KIND")] = (
-        "kmeans"
+        "auto"
     )
     n_init: Annotated[int, option("Number of starts; the best is kept.", "--starts", min=1, metavar="N")] = 1
     shrinkage: Annotated[

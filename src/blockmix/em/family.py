@@ -6,6 +6,7 @@ values of its own; the loop knows of them only what the protocols here say.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -67,6 +68,14 @@ class Family(Protocol[P, S]):
 
     def first(self, rows: Rows, z: FloatArray) -> Regroup[P]:
         """Parameters from responsibilities z, shape (N, G), with the first column groups."""
+        ...
+
+    def layouts(self, n_columns: int, judged: bool) -> Mapping[str, Family[P, S]]:
+        """Return the family with each kind of first column groups worth a start, by name.
+
+        "one group" and "alone" (every column) are members of the family that other groups are compared with; one group
+        only where a full covariance can be judged.
+        """
         ...
 
     def sweep(self, rows: Rows, parameters: P) -> S:

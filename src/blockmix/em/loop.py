@@ -24,7 +24,7 @@ from blockmix.structure.types import FloatArray
 _STILL = 1e-3
 # Rows beyond its largest block from which a component counts when starts are compared. On Ecoli random starts end with
 # components of 1, 1, 4 and 4 rows, a higher likelihood than any other start and ARI 0.25 instead of 0.63.
-_SPARE = 5
+SPARE = 5
 MIN_ROWS = 0.5  # a component that explains less than half a row is lost
 
 Callback = Callable[[int, float], object]
@@ -105,7 +105,7 @@ def run(
         if not state.trace:
             raise
         outcome = Outcome.INTERRUPTED
-    thin = len(family.thin(state.parameters, _SPARE))
+    thin = len(family.thin(state.parameters, SPARE))
     return LoopResult(state, Outcome.CONVERGED if state.converged else outcome, thin)
 
 

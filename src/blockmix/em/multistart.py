@@ -6,6 +6,7 @@ then highest objective. In a portfolio every start runs for a few iterations and
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -16,8 +17,10 @@ from typing import Generic, Protocol
 from joblib import effective_n_jobs
 
 from blockmix.em.convergence import Outcome
-from blockmix.em.family import P
+from blockmix.em.family import Family, P, S
 from blockmix.em.loop import Callback, LoopResult, LoopState
+from blockmix.rows import Rows
+from blockmix.structure.types import FloatArray
 
 SHORT = 25  # iterations of each start of a portfolio
 FINALISTS = 5  # starts of a portfolio that are continued
@@ -34,10 +37,20 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Start(Generic[P]):
-    """A name, and a function that makes the first state."""
+    """A name, and a function that makes the first state.
+
+    A start whose objective can hardly exceed `most` is run only if the others end below that.
+    """
 
     name: str
     begin: Callable[[], LoopState[P]]
+    most: float = math.inf
+
+
+def first_state(family: Family[P, S], rows: Rows, tolerance: float, z: FloatArray) -> LoopState[P]:
+    """The state after the M-step from responsibilities z, shape (N, G)."""
+    found = family.first(rows, z)
+    return LoopState(found.parameters, tolerance, memory=found.memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +88,10 @@ def multistart(
     """
     short = min(SHORT, max_iter) if portfolio and len(starts) > 1 else max_iter
     pool = _Pool(run, n_jobs, report)
-    results = _ranked(pool.run(starts, short))
+    results = _ranked(pool.run([start for start in starts if start.most == math.inf], short))
+    for start in starts:
+        if not pool.stopped and start.most < math.inf and results[0].result.state.trace[-1] < start.most:
+            results = _ranked([*results, *pool.run([start], max_iter)])
     if not results:
         raise KeyboardInterrupt
     going = [result for result in results[:FINALISTS] if result.unfinished]

@@ -74,10 +74,10 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
         Most EM iterations of one start.
     n_init : int, default=1
         Number of starts, with different seeds; the best is kept.
-    init : str or array, default="kmeans"
-        ``"kmeans"``, ``"kmeans++"``, ``"random"``, ``"whitened"``, ``"hierarchical"``, ``"annealed"``;
-        ``"portfolio"`` runs all kinds for a few iterations and goes on with the best; an array holds labels (N,) or
-        responsibilities (N, G).
+    init : str or array, default="auto"
+        ``"auto"`` compares clusterings and first column groups; one kind is ``"kmeans"`` (a single start),
+        ``"kmeans++"``, ``"random"``, ``"whitened"``, ``"hierarchical"`` or ``"annealed"``; ``"portfolio"`` runs all of
+        them for a few iterations and goes on with the best; an array holds labels (N,) or responsibilities (N, G).
     warm_start : bool, default=False
         Start the next fit from the parameters of the last one.
     n_jobs : int or None
@@ -170,7 +170,7 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
         tol: float = 1e-4,
         max_iter: int = 200,
         n_init: int = 1,
-        init: str | ArrayLike = "kmeans",
+        init: str | ArrayLike = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: RandomState = None,

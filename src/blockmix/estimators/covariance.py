@@ -35,7 +35,7 @@ from blockmix.structure.columns import (
     leading_loadings,
     refuse_constant,
 )
-from blockmix.structure.moments import Moments
+from blockmix.structure.moments import Moments, correlation
 from blockmix.structure.partition import Partition
 from blockmix.structure.ranks import mid_ranks
 from blockmix.structure.types import FloatArray, IntArray, RandomState
@@ -165,13 +165,15 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
         rule = self._rule()
         ranked = self.correlation == "spearman" or (self.correlation == "auto" and hasattr(rule, "prefers_ranks"))
         grouping = as_grouping(self.grouping, self.random_state)
+        if rule is None and not ranked:
+            return find_groups(R, n_rows, self.n_groups, grouping)
         if ranked:
             rows = mid_ranks(rows, weights)
-            R = Moments.of(rows, weights).standardized(self.ridge)[1]
-        squares = None
-        if rule is not None:
-            moments = Moments.of(rows, weights)
-            squares = _squares(rows, moments.mean, moments.variances, weights)
+        moments = Moments.of(rows, weights)
+        if self.assume_centered and not ranked:
+            moments = moments.about_origin()
+        squares = _squares(rows, moments.mean, moments.variances, weights)
+        R = correlation(moments.scatter)  # without the ridge, so that exact copies have r = 1
         return find_groups(R, n_rows, self.n_groups if rule is None else rule, grouping, squares)
 
     def _rule(self) -> Rule | None:

@@ -25,11 +25,13 @@ from sklearn.utils.validation import check_is_fitted
 from blockmix.em.convergence import Outcome
 from blockmix.em.family import Family, P, S
 from blockmix.em.loop import MIN_ROWS, Callback, LoopResult, LoopState, run
-from blockmix.em.multistart import Progress, Start, StartResult, multistart
+from blockmix.em.multistart import Progress, Start, StartResult, first_state, multistart
 from blockmix.em.starts.annealing import critical_eigenvalues
+from blockmix.em.starts.auto import auto
 from blockmix.em.starts.starts import STARTS, distinct, given, start
 from blockmix.em.starts.starts import portfolio as portfolio_of
 from blockmix.estimators.base import Mixture, Scorer, criterion_sums, most_probable, probabilities
+from blockmix.estimators.cautions import CautionWarning, cautions
 from blockmix.estimators.stored_values import VALUES
 from blockmix.estimators.validation import rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
 # Size of the sample that starts are made from where the rows are not in memory.
 _SAMPLE_ROWS = 20_000
 _SAMPLE_NUMBERS = 2**24
+# Size of the part of the rows that the default start compares clusterings on.
+_PART_ROWS = 2000
+_PART_NUMBERS = 2**19
 
 # More attributes of the rows of a chunk with these components, by name, each of shape (m,).
 Describer = Callable[[Chunk, IntArray], dict[str, Any]]
@@ -169,7 +174,7 @@ class EMMixture(Mixture, Generic[P, S]):
         rng: np.random.RandomState,
     ) -> list[Start[P]]:
         """Named starts; those of rows that are not in memory are made from a sample."""
-        begin = partial(_begin, self._family(sample, variances), sample, family.loose(self.tol))
+        begin = partial(first_state, self._family(sample, variances), sample, family.loose(self.tol))
         if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == self._shape(rows):
             resumed = self._resumed(rows, family)
             if resumed is None:
@@ -180,9 +185,11 @@ class EMMixture(Mixture, Generic[P, S]):
                 z: Any = start(self.init, sample.X, sample.weights, self.n_components, rng)
             else:
                 z = given(self.init, rows.n_rows, self.n_components, rows.dtype)
-            return [Start("given", partial(_begin, family, rows, family.loose(self.tol), z))]
+            return [Start("given", partial(first_state, family, rows, family.loose(self.tol), z))]
+        if self.init == "auto" and self.n_components > 1:
+            return self._compared(rows, sample, variances, rng)
         kinds = (portfolio_of(rows.n_rows, rows.n_columns) if self._is_portfolio else [self.init]) * self.n_init
-        kinds = kinds if self.n_components > 1 else kinds[:1]  # one component has one start, whatever it is called
+        kinds = kinds if self.n_components > 1 else ["kmeans"]  # one component has one start, whatever it is called
         standard = np.nan_to_num((sample.X - sample.location) / sample.scale)  # in a gap the mean of the column
         self._forecast(standard, sample.weights, kinds)
         different, weights, place = distinct(standard, sample.weights, self.n_components)
@@ -190,6 +197,22 @@ class EMMixture(Mixture, Generic[P, S]):
             Start(f"{kind} {i}", partial(begin, start(kind, different, weights, self.n_components, rng)[place]))
             for i, kind in enumerate(kinds, start=1)
         ]
+
+    def _compared(
+        self, rows: Rows, sample: ArrayRows, variances: FloatArray, rng: np.random.RandomState
+    ) -> list[Start[P]]:
+        """The default starts. Of many rows a part is fitted, and EM goes on from the best fit of it."""
+        some = sample.some(max(_PART_ROWS, _PART_NUMBERS // rows.n_columns, self.n_components), rng)
+        part = sample if isinstance(some, slice) else replace(sample, X=sample.X[some], weights=sample.weights[some])
+        family = self._family(part, variances)
+        starts: list[Start[P]] = []
+        for i in range(1, self.n_init + 1):
+            found = auto(family, part, self.n_components, self.tol, rng)
+            starts += [replace(start, name=f"auto {i}: {start.name}") for start in found]
+        if part.n_rows == rows.n_rows:
+            return starts
+        best = self._multistart(part, family, starts, None, None)[0]
+        return [Start(best.name, partial(LoopState, best.result.state.parameters, family.loose(self.tol)))]
 
     def _shape(self, rows: Rows) -> tuple[int, int]:
         return self.n_components, rows.n_columns
@@ -231,7 +254,11 @@ class EMMixture(Mixture, Generic[P, S]):
         degenerate = self._degenerate(best.state.parameters, rows, family)
         ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
         self.outcome_ = ended.value
-        return [ConvergenceWarning(message) for message in messages + degenerate]
+        others = cautions(best.state.parameters, rows, self.log_likelihood_ + _shift(rows))
+        return [
+            *(ConvergenceWarning(message) for message in messages + degenerate),
+            *(CautionWarning(message) for message in others),
+        ]
 
     def _degenerate(self, parameters: P, rows: Rows, family: Family[P, S]) -> list[str]:
         """Messages about components that have no rows, and about the first that has too few."""
@@ -272,20 +299,14 @@ class EMMixture(Mixture, Generic[P, S]):
         self._check_number("tol")
         if not isinstance(self.checkpoint, (str, os.PathLike, type(None))):
             raise ValueError(f"checkpoint={self.checkpoint!r} must be None or the name of a file")
-        if isinstance(self.init, str) and self.init not in (*STARTS, "portfolio"):
-            names = ", ".join([*STARTS, "portfolio"])
+        if isinstance(self.init, str) and self.init not in ("auto", *STARTS, "portfolio"):
+            names = ", ".join(["auto", *STARTS, "portfolio"])
             raise ValueError(f"init={self.init!r} must be one of {names}, or an array of labels or responsibilities")
 
     def _check_number(self, name: str) -> None:
         value = getattr(self, name)
         if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
             raise ValueError(f"{name}={value!r} must be a number that is at least 0")
-
-
-def _begin(family: Family[P, S], rows: Rows, tolerance: float, z: FloatArray) -> LoopState[P]:
-    """The state after the M-step from responsibilities z, shape (N, G)."""
-    found = family.first(rows, z)
-    return LoopState(found.parameters, tolerance, memory=found.memory)
 
 
 def _shift(rows: Rows) -> float:

@@ -66,7 +66,7 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
         Most EM iterations of one start.
     n_init : int, default=1
         Number of starts, with different seeds; the best is kept.
-    init : str or array, default="kmeans"
+    init : str or array, default="auto"
         As in `GaussianBiclustering`: a kind of start, ``"portfolio"``, labels (N,) or responsibilities (N, G).
     warm_start : bool, default=False
         Start the next fit from the parameters of the last one.
@@ -142,7 +142,7 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
         tol: float = 1e-4,
         max_iter: int = 200,
         n_init: int = 1,
-        init: str | ArrayLike = "kmeans",
+        init: str | ArrayLike = "auto",
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: RandomState = None,

@@ -26,8 +26,9 @@ from blockmix.structure.block_models import BlockModel, block_models
 from blockmix.structure.moments import correlation
 from blockmix.structure.objective import bic_price
 from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray
+from blockmix.structure.types import BoolArray, FloatArray
 
+JOIN = 0.5  # a correlation that joins two chains must be at least this fraction of those within the weaker one
 _COPY = 1e-9  # |r| of exact copies is this near 1
 
 
@@ -117,7 +118,23 @@ def _groups(
 ) -> Proposal:
     # (ν − 1.5) log(1 − r²) has the mean of a χ², as Bartlett found; ν log(1 − r²) finds groups in few rows by chance.
     n_rows = max(effective - 1.5, 1e-3)
-    return best_groups(R, n_rows, price, models, grouping, partial(faint_merges, R, effective=effective))
+    forbidden = partial(faint_merges, R, effective=effective), faint_joins
+    return best_groups(R, n_rows, price, models, grouping, forbidden)
+
+
+def faint_joins(tree: FloatArray) -> BoolArray:
+    """Merges of single linkage much weaker than the mean of the correlations that join a branch, shape (p − 1,).
+
+    The mean over all pairs of two long chains, which `faint_merges` looks at, is small however well they join.
+    """
+    p = len(tree) + 1
+    joins, sizes = np.concatenate([np.zeros(p), (1 - tree[:, 2]) ** 2]), np.concatenate([np.ones(p), tree[:, 3]])
+    totals, children = joins.copy(), tree[:, :2].astype(np.intp)
+    for k, (a, b) in enumerate(children.tolist(), start=p):
+        totals[k] += totals[a] + totals[b]
+    strengths = np.where(sizes > 1, totals / np.maximum(sizes - 1, 1), np.inf)  # a single column sets no limit
+    weaker = strengths[children].min(axis=1)
+    return np.asarray((joins[p:] < JOIN**2 * weaker) & np.isfinite(weaker))
 
 
 def without(R: FloatArray, loadings: FloatArray) -> FloatArray:

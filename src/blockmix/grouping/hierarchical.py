@@ -78,7 +78,7 @@ def tree_of(grouping: object) -> TreeGrouping:
 
 def is_default(grouping: object) -> bool:
     """Whether a grouping is `HierarchicalGrouping()` with its default parameters."""
-    return type(grouping) is HierarchicalGrouping and grouping.get_params() == HierarchicalGrouping().get_params()
+    return type(grouping) is HierarchicalGrouping and vars(grouping) == vars(HierarchicalGrouping())
 
 
 def cut(tree: FloatArray, n_groups: int) -> Partition:

@@ -42,6 +42,18 @@ def _topmost(above: IntArray, node: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def common_unions(one: IntArray, other: IntArray, n: int, m: int) -> IntArray:
+    """A number for each of n groups and then of m other groups of the same columns; groups that overlap share it."""
+    above = np.arange(n + m)
+    for j in range(len(one)):
+        a, b = _topmost(above, one[j]), _topmost(above, n + other[j])
+        above[max(a, b)] = min(a, b)
+    for k in range(n + m):
+        above[k] = _topmost(above, k)
+    return above
+
+
+@njit(cache=True, nogil=True)
 def merges(D: FloatArray, method: int) -> tuple[IntArray, FloatArray]:
     """Merges of a tree in no particular order: a column of each branch, shape (p − 1, 2), and heights, shape (p − 1,).
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator
 
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, spans, tree_of
@@ -98,7 +96,7 @@ def best_groups(
     price: float,
     models: Sequence[BlockModel],
     grouping: Grouping,
-    forbidden: Callable[[FloatArray], BoolArray] | None = None,
+    forbidden: Sequence[Callable[[FloatArray], BoolArray]] = (),
 ) -> Proposal:
     """Groups and shapes of the best cut of the tree of a grouping.
 
@@ -112,16 +110,17 @@ def best_groups(
     n_rows, price : float
     models : sequence of BlockModel
     grouping : Grouping
-    forbidden : callable, optional
-        Tells the merges of a tree, shape (p − 1, 4), that may not be a group, shape (p − 1,).
+    forbidden : two callables, optional
+        Tell the merges of the tree, and of that of the strongest correlations, shape (p − 1, 4), that may not be a
+        group, shape (p − 1,).
     """
     definite, cutter = definite_correlation(R), tree_of(grouping)
     tree = cutter.tree(R)
-    found = _tree_cut(definite, tree, n_rows, price, models, forbidden)
+    found = _tree_cut(definite, tree, n_rows, price, models, *forbidden[:1])
     chains = tuple(model for model in models if model.name == FULL.name or hasattr(model, "linkage"))
     if is_default(cutter) and any(hasattr(model, "linkage") for model in chains):
         single = HierarchicalGrouping("single").tree(R)
-        found = _best_of_both(found, _tree_cut(definite, single, n_rows, price, chains, forbidden))
+        found = _best_of_both(found, _tree_cut(definite, single, n_rows, price, chains, *forbidden[1:]))
     partition = Partition(found.labels)
     shapes: list[BlockModel] = [FULL] * partition.n_groups
     for group, model in zip(found.groups, found.shapes, strict=True):
@@ -135,7 +134,7 @@ def _tree_cut(
     n_rows: float,
     price: float,
     models: Sequence[BlockModel],
-    forbidden: Callable[[FloatArray], BoolArray] | None,
+    forbidden: Callable[[FloatArray], BoolArray] | None = None,
 ) -> Cut:
     """The best cut of one tree of the columns of R, which is definite."""
     order, span = spans(tree)
@@ -148,11 +147,11 @@ def _tree_cut(
 
 def _best_of_both(one: Cut, other: Cut) -> Cut:
     """The more valuable of two cuts in each of the smallest sets of columns that are unions of groups of both."""
-    a, b = one.labels, other.labels
+    from blockmix.grouping.kernels import common_unions  # loads Numba
+
     n = len(one.groups)
-    joined = coo_array((np.ones(len(a)), (a, n + b)), shape=(n + len(other.groups),) * 2)
-    part = connected_components(joined, directed=False)[1]
-    values = np.bincount(part[:n], one.worth), np.bincount(part[n:], other.worth)
+    part = common_unions(one.labels, other.labels, n, len(other.groups))
+    values = np.bincount(part[:n], one.worth, len(part)), np.bincount(part[n:], other.worth, len(part))
     second = values[1] > values[0]
     taken = [(one, k) for k in range(n) if not second[part[k]]]
     taken += [(other, k) for k in range(len(other.groups)) if second[part[n + k]]]

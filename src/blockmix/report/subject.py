@@ -80,9 +80,11 @@ class Subject:
 
     @cached_property
     def filled(self) -> FloatArray | None:
-        """The rows with missing values replaced by what the model expects there."""
+        """The rows with missing values replaced by what the model expects there, or by the mean of the column."""
         if self.X is None or not np.isnan(self.X).any():
             return self.X
+        if not hasattr(self.model, "impute"):
+            return np.where(np.isnan(self.X), np.nanmean(self.X, axis=0), self.X)
         return np.asarray(self.model.impute(self.data), dtype=self.X.dtype)
 
     @cached_property

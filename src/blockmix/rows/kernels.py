@@ -46,8 +46,11 @@ def repeated_values(ordered: Any, weights: Any, most: int) -> Any:
         for k in range(d if d > 1 else 0):
             if mass[k] >= 2:
                 # The values that hold the k-th unit of weight below and above, or the outermost ones.
-                below = np.searchsorted(upper[:d], max(upper[k] - mass[k] - mass[k], 0.0), side="right")
-                above = min(np.searchsorted(upper[:d], upper[k] + mass[k], side="left"), d - 1)
+                below, above = k, k
+                while below > 0 and upper[below - 1] > max(upper[k] - mass[k] - mass[k], 0.0):
+                    below -= 1
+                while above < d - 1 and upper[above] < upper[k] + mass[k]:
+                    above += 1
                 left = value[k] - value[below] if below < k else np.inf
                 right = value[above] - value[k] if above > k else np.inf
                 values[stop], widths[stop] = value[k], min(left, right)

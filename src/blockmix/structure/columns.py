@@ -98,6 +98,8 @@ def describe(partition: Partition, names: list[str], shapes: Sequence[str] = (),
     alone = [group[0] for group in groups if len(group) == 1]
     p, n = partition.n_columns, len(together)
     head = f"{p} column{'' if p == 1 else 's'}: {n or 'no'} group{'' if n == 1 else 's'}"
+    if n == 1 and not alone and shapes and shapes[0] != FULL.name:
+        head += ": all columns are correlated, no part of them stands out"
     lines = [head + (f", {len(alone)} alone" if together and alone else "")]
     for k, group in enumerate(together):
         shape = f", {shapes[k]}" if shapes and shapes[k] != FULL.name else ""

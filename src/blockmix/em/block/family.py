@@ -16,6 +16,7 @@ from blockmix.em.block.sweep_shared import applies, sweep_shared
 from blockmix.em.block.tails import FIRST
 from blockmix.em.family import Regroup
 from blockmix.rows import Chunk, Rows
+from blockmix.structure.block_models import FULL
 from blockmix.structure.types import FloatArray, IntArray
 
 _LOOSE = 1e-2  # per row
@@ -38,6 +39,27 @@ class BlockFamily:
         # Without this leap EM takes 15 sweeps instead of 4 on normal data.
         leapt = leap(rows, found, 0.0) if self.heavy else None
         return Regroup(leapt or found, changed=True)
+
+    def layouts(self, n_columns: int, judged: bool) -> dict[str, BlockFamily]:
+        """Return the family with each kind of first column groups worth a start, by name.
+
+        One group (where a full covariance can be judged) and columns alone are tried beside the groups of a rule that
+        admits them.
+        """
+        wanted = self.proposer.n_groups
+        if not self.proposer.admits_any:
+            names: dict[tuple[object, ...], str] = {
+                (1,) * len(wanted): "one group",
+                (n_columns,) * len(wanted): "alone",
+            }
+            return {names.get(wanted, "given groups"): self}
+        found = {"one group": self._held(1)} if judged else {}
+        return {**found, "rule": self, "alone": self._held(n_columns)}
+
+    def _held(self, n_groups: int) -> BlockFamily:
+        """Return the family with a given number of full first groups, at the same prices."""
+        number = (n_groups,) * len(self.proposer.n_groups)
+        return replace(self, proposer=replace(self.proposer, n_groups=number, shape=FULL))
 
     def with_tails(self, parameters: Parameters) -> Parameters:
         """The same parameters, with degrees of freedom if the family has heavy tails and without them if not."""
@@ -76,7 +98,7 @@ class BlockFamily:
 
         None if they share a covariance or the prior brings pseudo-rows.
         """
-        if self.proposer.shared or self.proposer.prior.shrinkage:
+        if parameters.layout.n_sharing > 1 or self.proposer.prior.shrinkage:
             return np.empty(0, dtype=np.intp)
         needed = np.array([parameters.layout.rows_needed(g) for g in range(len(parameters.weights))])
         return np.flatnonzero(parameters.weights * self.total_weight <= needed + spare)

@@ -40,7 +40,8 @@ def farthest_groups(distances: FloatArray, labels: IntArray, parameters: Paramet
     sizes = np.ones((len(parameters.means), distances.shape[1]))
     for g, partition in enumerate(parameters.layout.partitions):
         sizes[g, : partition.n_groups] = partition.sizes
-    c = sizes[labels]
-    scores = (np.cbrt(distances / c) - 1 + 2 / (9 * c)) / np.sqrt(2 / (9 * c))
-    groups: IntArray = np.nanargmax(scores, axis=1).astype(np.min_scalar_type(-distances.shape[1]))
+    spread = 2 / (9 * sizes)
+    slopes, levels = 1 / np.cbrt(sizes) / np.sqrt(spread), (1 - spread) / np.sqrt(spread)
+    scores = np.fmax(np.cbrt(distances) * slopes[labels] - levels[labels], -np.inf)  # NaN is no group
+    groups: IntArray = scores.argmax(axis=1).astype(np.min_scalar_type(-distances.shape[1]))
     return groups

@@ -111,7 +111,7 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
     _, means, order, blocks, first, whiteners, precisions, _, inverses = density
     p = X.shape[1]
     tile, blurs, counts = np.empty((p, TILE)), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
-    distance, gain = np.empty(TILE), np.empty(TILE)
+    distance, gain, white = np.empty(TILE), np.empty(TILE), np.empty(TILE)
     work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]
@@ -126,11 +126,14 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
                 P = inverses[at : at + (hi - lo) ** 2]
                 explain(tile, blurs, counts[:n], columns, means[g], P, work, (distance, gain))
             for i in range(hi - lo):
+                white[:] = 0
+                for j in range(i + 1):
+                    w, mean = whiteners[at + i * (hi - lo) + j], means[g, columns[j]]
+                    for r in range(n):
+                        white[r] += w * (tile[columns[j], r] - mean)
+                precision = precisions[g, columns[i]]
                 for r in range(n):
-                    white = 0.0
-                    for j in range(i + 1):
-                        white += whiteners[at + i * (hi - lo) + j] * (tile[columns[j], r] - means[g, columns[j]])
-                    distance[r] += white * white + precisions[g, columns[i]] * blurs[columns[i], r]
+                    distance[r] += white[r] * white[r] + precision * blurs[columns[i], r]
             found[start : start + n, k] = distance[:n]
 
 

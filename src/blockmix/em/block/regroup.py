@@ -7,7 +7,7 @@ many components as fit in memory are taken in one pass.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -113,7 +113,7 @@ class Proposer:
         shapes = tuple(groups.shapes or (FULL,) * groups.partition.n_groups for groups in chosen)
         plain = all(not groups.shapes for groups in chosen)
         partitions = tuple(groups.partition for groups in chosen) * old.layout.n_sharing
-        layout = Layout(partitions, old.layout.shared, () if plain else shapes)
+        layout = replace(old.layout, partitions=partitions, shapes=() if plain else shapes)
         first = np.cumsum([0] + [groups.partition.n_groups for groups in chosen]).tolist()
         states = {
             b + at: state for at, groups in zip(first, chosen, strict=False) for b, state in groups.states.items()
@@ -173,6 +173,13 @@ class Proposer:
             elif names != [model.name for model in self._shapes(partition)]:
                 return False
         return True
+
+    @property
+    def admits_any(self) -> bool:
+        """Whether a rule chooses freely among all partitions into full blocks, one group and columns alone included."""
+        shapes = [block_models(rule.block_model) for rule in self.n_groups if hasattr(rule, "block_model")]
+        full = [allowed for allowed in shapes if FULL.name in [model.name for model in allowed]]
+        return len(full) == len(self.n_groups)
 
     def _better(self, S: FloatArray, n: float, new: Groups, old: Groups) -> Groups:
         """The new groups if they raise the objective, else the old ones themselves."""

@@ -67,7 +67,7 @@ def resampled_groups(
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // each))
     density = Density.of(parameters, rows.has_gaps)
     function = partial(
-        _chunk_buckets, density=density, shared=parameters.layout.shared, units=units, n_buckets=n_buckets
+        _chunk_buckets, density=density, n_covariances=len(parameters.layout.distinct), units=units, n_buckets=n_buckets
     )
     buckets = rows.map_sum(function).each
     stacked: dict[str, Any] = {field.name: _stack(buckets, field.name) for field in fields(Statistics)}
@@ -102,14 +102,16 @@ def _from_rows(
         yield list(proposer.proposals(weighed, parameters))
 
 
-def _chunk_buckets(chunk: Chunk, density: Density, shared: bool, units: IntArray | None, n_buckets: int) -> Buckets:
+def _chunk_buckets(
+    chunk: Chunk, density: Density, n_covariances: int, units: IntArray | None, n_buckets: int
+) -> Buckets:
     """Statistics of the buckets of a chunk; rows are spread over buckets by a hash of their number or unit."""
     number = np.arange(chunk.place.start, chunk.place.start + len(chunk.X)) if units is None else units[chunk.place]
     code = number if number.max() < n_buckets else (number * 2654435761 % 2**32) % n_buckets
     order = np.argsort(code, kind="stable")
     parts = np.split(order, np.searchsorted(code[order], np.arange(1, n_buckets)))
     components = range(len(density.level))
-    return Buckets(tuple(chunk_scatter(chunk.take(part), density, shared, components, None) for part in parts))
+    return Buckets(tuple(chunk_scatter(chunk.take(part), density, n_covariances, components, None) for part in parts))
 
 
 def _stack(buckets: tuple[Statistics, ...], name: str) -> FloatArray | None:

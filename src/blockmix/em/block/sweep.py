@@ -121,12 +121,12 @@ def full_scatter(
     """
     chosen = range(len(parameters.weights)) if components is None else components
     density = Density.of(parameters, rows.has_gaps)
-    shared = parameters.layout.shared
-    return rows.map_sum(partial(chunk_scatter, density=density, shared=shared, components=chosen, given=z))
+    n = len(chosen) // parameters.layout.n_sharing
+    return rows.map_sum(partial(chunk_scatter, density=density, n_covariances=n, components=chosen, given=z))
 
 
 def chunk_scatter(
-    chunk: Chunk, density: Density, shared: bool, components: range, given: FloatArray | None
+    chunk: Chunk, density: Density, n_covariances: int, components: range, given: FloatArray | None
 ) -> Statistics:
     """Statistics of a chunk with full scatter matrices; see `full_scatter`."""
     found = posterior(chunk, density) if given is None else Posterior(given[chunk.place], np.nan, None)
@@ -134,7 +134,7 @@ def chunk_scatter(
     weight, tail = _reweighed(chunk, found, density)
     share = np.asarray(found.z * chunk.weights[:, None])
     mass, p = share.sum(axis=0), density.means.shape[1]
-    scatter = np.zeros((1 if shared else len(components), p, p))
+    scatter = np.zeros((n_covariances, p, p))
     excess = _add_scatters(chunk, density, certain, share, components, scatter)
     weight = mass if weight is None else weight
     return Statistics(found.log_likelihood, weight, mass, excess, blurred(chunk, share), scatter, tail)

@@ -33,6 +33,10 @@ class FactorFamily:
         parameters = first_parameters(rows, z, first_groups(rows, z, self.model), self.model)
         return Regroup(parameters, changed=True, memory=frozenset(cuts_of(z[:])))
 
+    def layouts(self, n_columns: int, judged: bool) -> dict[str, FactorFamily]:
+        """Return the family alone: the number of groups is given."""
+        return {"given groups": self}
+
     def sweep(self, rows: Rows, parameters: FactorParameters) -> FactorStatistics:
         """E-step."""
         return sweep(rows, parameters)

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from blockmix.em.starts.annealing import Annealed, Tempered
 from blockmix.em.starts.starts import kmeans, principal_scores
+from blockmix.structure.columns import refuse_constant
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
@@ -101,6 +102,7 @@ def modes(
     >>> bool((best.columns[:20] < 30).all())
     True
     """
+    refuse_constant(X.mean(axis=0), X.var(axis=0), [f"x{j}" for j in range(X.shape[1])], X.dtype)
     weights = np.ones(len(X)) if weights is None else weights
     search = Search(Tempered.of(X, weights), weights, n_components)
     random = check_random_state(rng)
@@ -192,9 +194,9 @@ class Search:
         return Mode(labels, self.contrast(labels), run.log_likelihood, self.best_columns(labels), origin)
 
     def _large(self, labels: IntArray) -> bool:
-        """Whether each cluster has 3 rows and a tenth of all: smaller ones have extreme columns by chance."""
+        """Whether each cluster has 3 rows and a fifth of an equal share: smaller ones stand out by chance."""
         sizes = np.bincount(labels, weights=self.weights, minlength=self.n_components)
-        return bool(sizes.min() >= max(3.0, 0.1 * self.model.total))
+        return bool(sizes.min() >= max(3.0, 0.2 * self.model.total / self.n_components))
 
 
 def _distinct(entries: Iterable[T], labels: Callable[[T], IntArray], most: int) -> list[T]:

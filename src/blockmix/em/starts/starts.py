@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -122,9 +123,23 @@ def portfolio(N: int, p: int) -> list[str]:
     return ["annealed", "annealed", *diverse] if p > N else [*diverse, *["random"] * 8]
 
 
-def kmeans(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
-    """Hard responsibilities of k-means from one k-means++ start, as in the paper; centers from at most 100 000 rows."""
-    search = KMeans(n_components, n_init=1, random_state=rng)
+def kmeans(
+    X: FloatArray,
+    weights: FloatArray,
+    n_components: int,
+    rng: np.random.RandomState,
+    restarts: int = 1,
+    first: FloatArray | None = None,
+) -> FloatArray:
+    """Hard responsibilities of k-means from a k-means++ start, as in the paper; centers from at most 100 000 rows.
+
+    Of several restarts the one of least inertia is kept. With hard responsibilities `first` it goes on from there.
+    """
+    begin: Any = "k-means++"
+    if first is not None:
+        share = first * weights.astype(X.dtype)[:, None]
+        begin, restarts = (share.T @ X) / share.sum(axis=0)[:, None], 1
+    search = KMeans(n_components, init=begin, n_init=restarts, random_state=rng)
     every = -(-len(X) // _MEANS_ROWS)
     with _quiet, warnings.catch_warnings():
         # Fewer distinct rows than components: the empty clusters are filled below.

@@ -5,7 +5,8 @@ const TOP_COLUMNS = 8; // of each component
 const APART = "Difference of a component's mean from the mean of all other components, in standard deviations within "
   + "components. The columns with the largest differences:";
 const SCORES = "Mean score of each component in the column groups: the mean of the group's standardized columns, those "
-  + "that go against the others turned round, in standard deviations from the mean of all rows.";
+  + "that go against the others turned round, in standard deviations from the mean of all rows. A group that several "
+  + "components have is shown once.";
 
 function differences(found) {
   const weights = report.summaries.map(({ weight }) => weight);
@@ -92,8 +93,10 @@ function profile(scores, width) {
   const context = h("canvas").getContext("2d");
   context.font = `12px ${FONT}`;
   let y = 4;
+  const columnsOf = scores.map((own, v) => groupsOf(report.views[v].labels));
+  const first = (v, k) => columnsOf.findIndex((groups) => groups.some((group) => String(group) === String(columnsOf[v][k])));
   const line = (own, k, v) => {
-    const columns = groupsOf(report.views[v].labels)[k];
+    const columns = columnsOf[v][k];
     const text = `Group ${k} · ${columns.length}: ${loaded(v, columns).map(({ name }) => name).join(", ")}`;
     const name = fitted(context, text, narrow ? width - 20 : left - 16);
     y += step;
@@ -103,11 +106,11 @@ function profile(scores, width) {
       own.map((value, g) => h("path", { d: shapePath(g, X(value), y - 10, 5.5), fill: componentColor(g) })));
   };
   const part = (own, v) => {
-    if (!own.length) return [];
+    if (!own.some((_, k) => first(v, k) === v)) return [];
     const title = scores.length > 1 ? `Groups of component ${v}` : "";
     y += title ? 24 : 0;
     const head = h("text", { x: narrow ? left : left - 10, y: y - 4, "text-anchor": narrow ? "start" : "end", class: "strong" }, title);
-    return [head, own.map((values, k) => line(values, k, v))];
+    return [head, own.map((values, k) => (first(v, k) === v ? line(values, k, v) : null))];
   };
   const parts = scores.map(part);
   const end = Math.floor(most * 5) / 5;

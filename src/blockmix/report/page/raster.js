@@ -79,9 +79,8 @@ class Raster {
     context.clip();
     const image = this.image?.();
     const zoom = this.viewport.zoom * sharp;
-    context.imageSmoothingEnabled = image?.width > width * zoom || image?.height > height * zoom;
-    context.imageSmoothingQuality = "high";
-    if (image) context.drawImage(image, X(0), Y(0), X(1) - X(0), Y(1) - Y(0));
+    context.imageSmoothingEnabled = false;
+    if (image) context.drawImage(shrunk(image, width * zoom, height * zoom), X(0), Y(0), X(1) - X(0), Y(1) - Y(0));
     this.overlay(context, place);
     this.crosshair(context, place);
     context.restore();
@@ -183,6 +182,17 @@ class Raster {
     } else return;
     event.preventDefault();
   }
+}
+
+/** A picture averaged along the sides that are longer than the room for them, so that cells of the others stay sharp. */
+function shrunk(image, width, height) {
+  const size = { width: Math.min(image.width, Math.round(width)), height: Math.min(image.height, Math.round(height)) };
+  if (size.width === image.width && size.height === image.height) return image;
+  const made = h("canvas", size);
+  const context = made.getContext("2d");
+  context.imageSmoothingQuality = "high";
+  context.drawImage(image, 0, 0, size.width, size.height);
+  return made;
 }
 
 /** Zoom buttons of a viewport. */

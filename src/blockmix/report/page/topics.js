@@ -40,12 +40,20 @@ function readable(text, terms, most = 420) {
 }
 
 function topicCards() {
+  const texts = new Map(); // of the items of the lists, whole where an item is folded
+  const search = (event) => {
+    const query = event.target.value.trim().toLowerCase();
+    for (const [item, text] of texts) item.hidden = !text.includes(query);
+  };
   const card = (topic, g) => {
     const terms = new Set(topic.top.filter((k) => !report.groups[k].background).flatMap((k) => report.groups[k].terms));
     const rating = topic.rating === null ? "" : `, mean rating ${topic.rating.toFixed(2)}`;
-    const document = ({ name, rating, text }) => h("li", {},
-      h("small", {}, `Document ${name}${rating === null ? "" : ` · rating ${rating}`}`),
-      text === null ? null : readable(text, terms));
+    const document = ({ name, rating, text }) => {
+      const made = h("li", {}, h("small", {}, `Document ${name}${rating === null ? "" : ` · rating ${rating}`}`),
+        text === null ? null : readable(text, terms));
+      texts.set(made, `${name} ${text}`.toLowerCase());
+      return made;
+    };
     const top = topic.top.map((k) => h("li", {}, h("b", {}, groupTitle(k)), ` ${Math.round(report.importance[g][k])} %`));
     return h("section", { class: "component", id: `topic-${g}`, "aria-labelledby": `topic-${g}-heading` },
       h("h3", { id: `topic-${g}-heading` }, `Topic ${g}`,
@@ -60,7 +68,10 @@ function topicCards() {
   section("topics", "Typical documents",
     h("p", {}, "Documents that point most clearly from the average document to their topic"
       + (report.isText ? ", with the terms of its leading groups highlighted." : ". Their texts were not given.")),
-    report.topics.map(card), h("div", { class: "gets" }, csvButton("typical documents", lines)));
+    h("div", { class: "search" }, h("label", { for: "document-search" }, "Search"),
+      h("input", { type: "search", id: "document-search", autocomplete: "off", spellcheck: "false", oninput: search }),
+      csvButton("typical documents", lines)),
+    report.topics.map(card));
 }
 
 /** Terms of the groups, with their weights as bars; the background is folded. */
