@@ -104,7 +104,7 @@ class _Steps:
 
 def _fit_one(model: GaussianBiclustering, X: Any) -> GaussianBiclustering:
     text = f"fitting {model.n_components} row clusters"
-    most = None if model.init == "portfolio" else model.n_init * model.max_iter
+    most = None if model.init in ("auto", "portfolio") else model.n_init * model.max_iter
     with progress_bar(text, most, left="left at most") as bar:
         steps = _Steps(bar, text)
         with watched(X, steps.reading):
