@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,9 @@ class Command:
     def __init__(self, *arguments: str) -> None:
         self._begin = time.perf_counter()
         words = [sys.executable, "-m", "blockmix", *arguments]
-        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a run in the background ignores Ctrl-C
+        settings = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "preexec_fn": listening}
+        self.process = subprocess.Popen(words, **settings)
 
     def ended(self, name: str) -> int:
         """Wait for the end and print a line."""

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,10 @@ def slow_npy() -> str:
 
 def begun(*arguments: str, checkpoint: str) -> subprocess.Popen[str]:
     """A fit that has written its checkpoint a few times."""
-    process = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL)
+    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background ignore Ctrl-C
+    process = subprocess.Popen(
+        command(*arguments), stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL, preexec_fn=listening
+    )
     seen: set[int] = set()
     end = time.monotonic() + 120
     while len(seen) < 3 and time.monotonic() < end:
