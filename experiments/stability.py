@@ -2,7 +2,8 @@
 
 Tables with known groups, full or of one factor, some with columns alone: 8 to 100 columns, 20 to 300 rows, in one
 covariance, within mixtures of two and with a shared covariance. Each group of two or more columns is right or not, and
-has its share of the resamples in which it came back. Independent columns come on top.
+has its share of the resamples in which it came back. Independent columns come on top, and the clusters of Wine with
+three and with four components.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from harness import Task, arguments, run, show, write  # before NumPy: it sets t
 
 # isort: split
 import numpy as np
+from sklearn.datasets import load_wine
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
 
@@ -116,6 +118,17 @@ def table_of(results: list[Task]) -> list[Task]:
     return [{head: line.get(head, "") for head in heads} for line in table]
 
 
+def wine(task: Task) -> Task:
+    """Stability of the clusters of Wine, least stable first, with their sizes."""
+    X = load_wine().data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GaussianBiclustering(task["n_components"], random_state=task["seed"]).fit(X)
+        found = model.stability(X, 5, 25, random_state=task["seed"])
+    clusters = sorted(found.clusters, key=lambda cluster: cluster.stability)
+    return {"bic": model.bic(X), "clusters": ", ".join(f"{c.stability:.2f} ({c.rows} rows)" for c in clusters)}
+
+
 def main() -> None:
     options = arguments(__doc__)
     runs = options.runs or (10 if options.full else 2)
@@ -129,6 +142,10 @@ def main() -> None:
     table = table_of(run("stability", judge, tasks, options))
     show(table)
     write("stability", table, options)
+    tasks = [{"n_components": G, "seed": seed} for G in (3, 4) for seed in range(3)]
+    table = run("stability_wine", wine, tasks, options)
+    show(table)
+    write("stability_wine", table, options)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,14 @@ def test_results_are_those_of_the_estimator(matrix: Any) -> None:
     assert type(adata.X) is type(cells(matrix).X)  # the data themselves are left alone
 
 
+def test_missing_values_are_fitted() -> None:
+    adata = cells()
+    adata.X[np.random.default_rng(1).random(adata.X.shape) < 0.1] = np.nan
+    bridge.fit(adata, 2, random_state=0)
+    expected = GaussianBiclustering(2, random_state=0).fit(adata.X)
+    assert adata.obs["blockmix"].astype(int).tolist() == expected.row_labels_.tolist()
+
+
 def test_a_layer_a_key_and_a_shared_covariance() -> None:
     adata = cells()
     bridge.fit(adata, 2, layer="double", key_added="mine", random_state=0)

@@ -145,7 +145,14 @@ def test_a_warm_start_goes_on_from_the_shapes_of_the_fit(shape: Any, shared: boo
     # Red if the state is not put in the units of the rows: the first step would fall below the last.
     X = table(4)
     model = quiet(
-        X, block_model=shape, shared_covariance=shared, random_state=0, warm_start=True, tol=1e-8, max_iter=500
+        X,
+        block_model=shape,
+        shared_covariance=shared,
+        init="kmeans",
+        random_state=0,
+        warm_start=True,
+        tol=1e-8,
+        max_iter=500,
     )
     before, shapes = model.log_likelihood_trace_[-1], model.block_shapes_
     with warnings.catch_warnings():

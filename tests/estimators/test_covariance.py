@@ -372,7 +372,6 @@ def with_entry(value: object) -> Any:
 
 
 DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
-    "NaN": ({}, with_entry(np.nan), None, "Input X contains NaN."),
     "inf": ({}, with_entry(np.inf), None, "Input X contains infinity or a value too large for dtype('float64')."),
     "text": ({}, [["a", "b"], ["c", "d"]], None, "could not convert string to float: 'a'"),
     "K < 1": ({"n_groups": 0}, rows(), None, "n_groups=0 must be at least 1"),

@@ -94,6 +94,16 @@ def test_the_trace_never_falls(variant: str, dtype: Any) -> None:
     assert model.means_.dtype == model.outlier_scores_.dtype == dtype
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_trace_never_falls_with_few_rows_and_factors(seed: int) -> None:
+    # Red if the factors of a block start from its old covariance: PX-EM has changed the scale of that.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((20, 40)) @ (0.3 * rng.standard_normal((40, 40)) + np.eye(40))
+    X[:2] *= 5
+    model = quiet(X, **SETTINGS | {"random_state": seed}, n_column_groups=1, block_model=2, init="random", max_iter=40)
+    assert (np.diff(model.log_likelihood_trace_) >= -1e-10 * np.abs(model.log_likelihood_trace_).max()).all()
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_weight_of_two_is_a_row_twice(variant: str) -> None:
     X, labels = contaminated()

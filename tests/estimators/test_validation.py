@@ -124,8 +124,8 @@ DEGENERATE: dict[str, Case] = {
         {"init": "spectral"},
         table(),
         None,
-        "init='spectral' must be one of kmeans, kmeans++, random, whitened, hierarchical, annealed, portfolio, or an "
-        "array of labels or responsibilities",
+        "init='spectral' must be one of auto, kmeans, kmeans++, random, whitened, hierarchical, annealed, portfolio, "
+        "or an array of labels or responsibilities",
     ),
     "init too short": (
         {"init": LABELS[:-1]},

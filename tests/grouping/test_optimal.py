@@ -15,7 +15,7 @@ from strategies import Matrix, covariance, seeds
 from blockmix import GaussianBiclustering
 from blockmix.grouping import GreedyGrouping, HierarchicalGrouping, PenalizedGrouping
 from blockmix.grouping.hierarchical import spans
-from blockmix.grouping.optimal import OptimalRule, best_cut, best_shapes, branch_worths
+from blockmix.grouping.optimal import OptimalRule, _best_of_both, _tree_cut, best_cut, best_shapes, branch_worths
 from blockmix.metrics import adjusted_rand
 from blockmix.structure.block_models import FULL, BlockFit, BlockModel, FactorBlock, TreeBlock, block_models
 from blockmix.structure.moments import definite_correlation
@@ -265,3 +265,22 @@ def test_a_mixture_takes_a_shape_of_the_users_own(n_groups: object) -> None:
     inside = R[:8, :8][np.triu_indices(8, 1)]
     assert_allclose(inside, inside[0])
     assert (np.diff(model.log_likelihood_trace_) >= -1e-9).all()
+
+
+@given(seeds, st.integers(2, 14), st.sampled_from([10, 40, 200]))
+@settings(max_examples=30)
+def test_the_better_of_two_cuts_is_taken_part_by_part(seed: int, p: int, n_rows: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = np.cumsum(rng.standard_normal((n_rows, p)) * rng.choice([0.3, 3.0], p), axis=1) + rng.standard_normal(
+        (n_rows, p)
+    )
+    R = definite_correlation(covariance(X))
+    one, other = (
+        _tree_cut(R, HierarchicalGrouping(linkage).tree(R), n_rows, bic_price(n_rows), block_models("auto"))
+        for linkage in ("average", "single")
+    )
+    both = _best_of_both(one, other)
+    assert sorted(np.concatenate(both.groups)) == list(range(p))
+    assert both.worth.sum() >= max(one.worth.sum(), other.worth.sum()) - 1e-9
+    known = {frozenset(group.tolist()) for cut in (one, other) for group in cut.groups}
+    assert {frozenset(group.tolist()) for group in both.groups} <= known

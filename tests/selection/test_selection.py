@@ -622,6 +622,8 @@ def test_kinds_of_models_are_candidates() -> None:
     assert table.best_ is min(table.rows, key=lambda row: row.bic)
     assert table.to_frame()["tails"].tolist() == [row.kind["tails"] for row in table.rows]
     assert "shared_covariance   tails" in str(table).splitlines()[0]
+    assert table.rows[-1].asked == "auto, shared_covariance=True, tails=t"
+    assert len(table.plot().lines) == 5  # one for each kind, and the mark of the best
 
 
 @no_caveats
@@ -682,3 +684,17 @@ def test_stability_is_not_measured_unless_asked_for() -> None:
 def test_every_mixture_fitted_by_em_has_a_least_stable_cluster() -> None:
     table = select(X, 2, 3, estimator=FactorBiclustering(random_state=0), stability=True)
     assert table.rows[0].least_stable > 0.9
+
+
+def test_with_more_columns_than_rows_a_shared_covariance_is_compared_too() -> None:
+    # Three clusters that own covariances cannot pay for: BIC says one component, and three with a shared covariance.
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = np.repeat(rng.standard_normal((90, 20)), 10, axis=1) * 0.6 + 0.8 * rng.standard_normal((90, 200))
+    for g in range(3):
+        X[np.ix_(y == g, rng.choice(200, 30, replace=False))] += 1.5
+    table = select(X, [1, 2, 3, 4], random_state=0)
+    assert (table.best_.n_components, table.best_.kind) == (3, {"shared_covariance": True})
+    own = select(X, [1, 3], shared_covariance=False, random_state=0)
+    assert own.best_.n_components == 1
+    assert [row.kind for row in own.rows] == [{}, {}]

@@ -123,13 +123,15 @@ def _compare(
 
         def fitted(event: Any) -> None:
             nonlocal fits, total
+            # With more columns than rows each pair is fitted twice, with own and with a shared covariance.
             fits, total = event.done, event.total
-            steps.reached(fits, text)
+            steps.reached(fits * options.n_candidates / total, text)
 
         def iterated(progress: Any) -> None:
             # A fraction of one fit, so that the bar moves during a long one.
             part = min(progress.iteration / prototype.max_iter, 0.99)
-            steps.reached(fits + part, f"{text}: iteration {progress.iteration + 1}")
+            share = options.n_candidates / max(total, options.n_candidates)
+            steps.reached((fits + part) * share, f"{text}: iteration {progress.iteration + 1}")
 
         with watched(X, lambda share: bar.update(steps.done, f"{text}, {share:.0%} of the rows")):
             table = select(

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
 
 from blockmix.estimators.base import Mixture, most_probable, probabilities
-from blockmix.estimators.far_rows import CLEAN
+from blockmix.estimators.far_rows import limits
 from blockmix.estimators.validation import rows_to_score
 from blockmix.rows import Chunk, one_blas_thread
 from blockmix.selection.table import CRITERIA
@@ -49,16 +48,16 @@ def _assigned(model: Any, X: Any) -> Iterator[tuple[Any, FloatArray, list[list[s
         return
     is_far = hasattr(model, "outlier_scores_")
     describe = model._describer() if is_far else None
-    limit = chi2.ppf(CLEAN, model.n_features_in_)
+    most = limits(model.n_features_in_)
     groups = group_texts(model) if is_far else []
     rows = rows_to_score(model, X)
     with one_blas_thread():
         for joint, far in rows.map(partial(_chunk, scorer=model._scorer(), describe=describe)):
             clusters, cells = most_probable(joint), list[list[str]]()
             if far is not None:
-                scores = far["outlier_scores_"].tolist()
-                cells.append([f"{score:.4g}" for score in scores])
-                cells.append(["yes" if score > limit else "no" for score in scores])
+                scores = far["outlier_scores_"]
+                cells.append([f"{score:.4g}" for score in scores.tolist()])
+                cells.append(["yes" if beyond else "no" for beyond in (scores > most[far["n_values_"]]).tolist()])
                 pairs = zip(clusters.tolist(), far["outlier_groups_"].tolist(), strict=True)
                 cells.append([groups[g][k] for g, k in pairs])
             yield clusters, probabilities(joint).max(axis=1), cells

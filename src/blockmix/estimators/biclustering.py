@@ -202,7 +202,7 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
         There the likelihood prefers wrong clusterings to right ones, so one answer would be a guess. A mode's `labels`
         can be given as `init`. Needs no fit.
         """
-        rows = check_array(X, dtype=np.float64, ensure_min_samples=max(2, self.n_components), estimator=self)
+        rows = check_array(X, dtype=np.float64, ensure_min_samples=max(2, self.n_components), input_name="X")
         return modes(rows, self.n_components, self.random_state, n_modes=n_modes)
 
     def _family(self, rows: Rows, variances: FloatArray) -> BlockFamily:

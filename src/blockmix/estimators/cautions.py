@@ -14,7 +14,7 @@ from blockmix.em.family import MixtureParameters
 from blockmix.rows import Rows
 
 _SMALL = 0.2  # of an equal share of the rows, below which a component is looked at
-_WIDE = 4.0  # times the variance of the other components, from which its rows are far ones
+_WIDE = 10.0  # times the variance of the other components, from which its rows are far ones
 
 
 class CautionWarning(UserWarning):
@@ -46,7 +46,7 @@ def _far_components(parameters: Parameters, total: float) -> list[str]:
     counts = parameters.weights * total
     spread = np.array([covariance.variances.mean() for covariance in parameters.covariances])
     found = []
-    for g in np.flatnonzero(parameters.weights < _SMALL / len(counts)):
+    for g in np.flatnonzero((parameters.weights < _SMALL / len(counts)) & (counts >= 1)):
         others = np.delete(np.arange(len(counts)), g)
         ratio = spread[g] / np.average(spread[others], weights=counts[others])
         if ratio > _WIDE:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from blockmix.estimators.covariance_gaps import CovarianceGaps
 from blockmix.estimators.stability.methods import StableCovariance
 from blockmix.estimators.storable import Storable
 from blockmix.estimators.validation import counts, matrix
@@ -41,7 +42,7 @@ from blockmix.structure.ranks import mid_ranks
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 
-class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, EmpiricalCovariance):
+class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, CovarianceGaps, EmpiricalCovariance):
     """Gaussian covariance Σ = Σ_k D_k S D_k with learned column groups D.
 
     Parameters
@@ -136,13 +137,17 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> BlockDiagonalCovariance:
         """Learn the column groups and the covariance of the rows of X, shape (N, p).
 
-        A weight of 2 counts a row twice.
+        A weight of 2 counts a row twice. Rows with missing values (NaN) are fitted as one component of a mixture.
         """
         self._check_parameters()
-        rows: FloatArray = matrix(self, X, ensure_min_samples=2)
+        rows: FloatArray = matrix(self, X, gaps=True, ensure_min_samples=2)
         weights = counts(sample_weight, rows, least=2)
         if weights is not None:
             rows, weights = rows[weights > 0], weights[weights > 0]
+        if np.isnan(rows).any():
+            self._fit_gaps(rows, weights)
+            self._warn(True, float(len(rows) if weights is None else weights.sum()))
+            return self
         moments = Moments.of(rows, weights)
         refuse_constant(moments.mean, moments.variances, column_names(self))
         if self.assume_centered:
@@ -284,13 +289,11 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
 
     def score(self, X_test: ArrayLike, y: object = None) -> float:
         """Mean Gaussian log-likelihood of the rows of X_test."""
-        X = self._rows(X_test)
-        return float(self.blocks_.log_density(X, self.location_).mean(dtype=float))
+        return float(self._log_density(self._rows(X_test)).mean(dtype=float))
 
     def mahalanobis(self, X: ArrayLike) -> FloatArray:
         """Squared Mahalanobis distance of each row of X to the mean."""
-        rows = self._rows(X)
-        return self.blocks_.squared_distances(rows - self.location_)
+        return self._squared_distances(self._rows(X))
 
     def describe(self) -> str:
         """Text that lists the groups by column name."""
@@ -321,7 +324,7 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Emp
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "blocks_")
-        rows: FloatArray = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        rows: FloatArray = matrix(self, X, gaps=True, reset=False)
         return rows.astype(self.location_.dtype, copy=False)
 
 

@@ -102,7 +102,8 @@ class EMMixture(Mixture, Generic[P, S]):
         ----------
         X : array, data frame, sparse matrix, or rows that need not be in memory
             The path of a `.npy` or Parquet file or of a folder of Parquet files, `blockmix.rows.Parquet`, a
-            `numpy.memmap`, a Dask array or data frame, or a function that returns the chunks anew at each call.
+            `numpy.memmap`, a Dask array or data frame, or a function that returns the chunks anew at each call. NaN is
+            a missing value where the model takes them.
         y : ignored
         sample_weight : array of shape (N,) or None
             A weight of 2 counts a row twice.

@@ -20,7 +20,7 @@ from blockmix.estimators.validation import rows_to_score
 from blockmix.rows import Chunk, one_blas_thread
 from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
-CLEAN = 0.999  # share of the rows of a normal component that are not far
+_CLEAN = 0.999  # share of the rows of a normal component that are not far
 
 
 class FarRows:
@@ -30,6 +30,7 @@ class FarRows:
     n_features_in_: int
     outlier_scores_: FloatArray
     outlier_groups_: IntArray
+    n_values_: IntArray
 
     @property
     def degrees_of_freedom_(self) -> FloatArray:
@@ -42,7 +43,9 @@ class FarRows:
     def outliers_(self) -> BoolArray:
         """Rows that one normal row in a thousand exceeds in `outlier_scores_`, a boolean array of shape (N,)."""
         check_is_fitted(self)
-        return np.asarray(self.outlier_scores_ > chi2.ppf(CLEAN, self.n_features_in_))
+        # NaN for a row without values, which is not far.
+        n_values = getattr(self, "n_values_", self.n_features_in_)
+        return np.asarray(self.outlier_scores_ > limits(self.n_features_in_)[n_values])
 
     def group_distances(self, X: Any) -> FloatArray:
         """Squared distance of each row from its most probable component in each of its column groups, shape (N, K).
@@ -59,12 +62,18 @@ class FarRows:
             yield from rows.map(partial(_chunk_distances, scorer=scorer, parameters=self._parameters))
 
 
+def limits(n_columns: int) -> FloatArray:
+    """The score that one normal row in a thousand exceeds, for rows with 0 … p values, shape (p + 1,)."""
+    return np.asarray(chi2.ppf(_CLEAN, np.arange(n_columns + 1)))
+
+
 def far_rows(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:
-    """Outlier scores and groups of the rows of a chunk with these components."""
+    """Outlier scores and groups of the rows of a chunk with these components, and how many values they have."""
     distances = group_distances(chunk, labels, parameters)
     return {
         "outlier_scores_": np.nansum(distances, axis=1).astype(chunk.X.dtype),
-        "outlier_groups_": farthest_groups(distances, labels, parameters),
+        "outlier_groups_": farthest_groups(chunk, distances, labels, parameters),
+        "n_values_": chunk.observed.astype(np.min_scalar_type(chunk.X.shape[1])),
     }
 
 

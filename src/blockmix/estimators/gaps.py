@@ -48,7 +48,9 @@ class TakesGaps:
         completed = X.copy()
         for j in np.flatnonzero(np.asarray(X.isna().any(axis=0))).tolist():
             column = X.iloc[:, j]
-            completed[completed.columns[j]] = column.where(column.notna(), found[:, j])
+            if column.dtype.kind != "f":  # whole numbers with gaps
+                column = column.astype("Float64")
+            completed.isetitem(j, column.where(column.notna(), found[:, j].astype(column.dtype.name.lower())))
         return completed
 
 

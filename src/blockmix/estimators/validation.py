@@ -54,12 +54,12 @@ def takes_gaps(estimator: Any) -> bool:
     return bool(get_tags(estimator).input_tags.allow_nan)
 
 
-def matrix(estimator: Any, X: Any, **checks: Any) -> Any:
+def matrix(estimator: Any, X: Any, gaps: bool | None = None, **checks: Any) -> Any:
     """X as a matrix of numbers, checked by scikit-learn; what is wrong with a data frame is said by column.
 
-    NaN is a missing value where the estimator takes them, and refused where it does not.
+    NaN is a missing value where the estimator takes them, and refused where it does not; `gaps` overrides that.
     """
-    gaps = takes_gaps(estimator)
+    gaps = takes_gaps(estimator) if gaps is None else gaps
     try:
         return validate_data(estimator, X, dtype=_TYPES, ensure_all_finite="allow-nan" if gaps else True, **checks)
     except ValueError as error:

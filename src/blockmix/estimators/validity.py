@@ -105,6 +105,9 @@ def check_gaussian(model: GaussianBiclustering) -> None:
     lengths = _check_mixture(model)
     parameters = model._parameters
     require(isinstance(parameters, Parameters), "there is no mixture")
+    if "n_values_" in vars(model):
+        known = is_label(model.n_values_, (lengths["N"],), lengths["p"] + 1)
+        require(known, "n_values_ holds impossible numbers")
     if "outlier_groups_" in vars(model):  # not in files of earlier versions
         most = max(partition.n_groups for partition in parameters.layout.partitions)
         known = is_label(model.outlier_groups_, (lengths["N"],), most)

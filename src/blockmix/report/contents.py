@@ -171,7 +171,7 @@ def _selection(table: SelectionTable | None) -> dict[str, Any] | None:
     rows = [
         {
             "components": row.n_components,
-            "asked": " ".join(str(row.n_column_groups).split()),
+            "asked": row.asked,
             "groups": list(row.groups),
             "parameters": row.n_parameters,
             **{name: finite(getattr(row, name)) for name in CRITERIA},

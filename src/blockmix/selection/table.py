@@ -204,7 +204,9 @@ def select(
     **params
         Parameters of the estimator. A list for `shared_covariance`, `tails`, `block_model` or `model` (of
         FactorBiclustering) is a list of candidates, each tried with all numbers. All fits have the same `random_state`;
-        a RandomState or None is turned into an int first, so that every model in the table can be reproduced.
+        a RandomState or None is turned into an int first, so that every model in the table can be reproduced. With more
+        columns than rows, several numbers of components are compared with ``shared_covariance=[False, True]`` unless it
+        is given here.
 
     Returns
     -------
@@ -230,6 +232,9 @@ def select(
         raise ValueError(f"criterion={criterion!r} must be one of {', '.join(CRITERIA)}")
     kinds = {name: params.pop(name) for name in KINDS if isinstance(params.get(name), (list, tuple))}
     prototype = _prototype(estimator, params)
+    if "shared_covariance" not in {*kinds, *params} and _is_wide(X) and not isinstance(n_components, Integral):
+        # There components with covariances of their own pay for more parameters than their rows can earn.
+        kinds |= {"shared_covariance": [False, True]} if getattr(prototype, "shared_covariance", True) is False else {}
     if unknown := [name for name in kinds if name not in prototype.get_params()]:
         raise ValueError(f"{type(prototype).__name__} has no parameter {unknown[0]}")
     if sample_weight is not None and not has_fit_parameter(prototype, "sample_weight"):
@@ -247,6 +252,12 @@ def select(
     table = SelectionTable(tuple(rows), criterion, study)
     warn(table.rows, table._best_or_none(), table.criterion, notes)
     return table
+
+
+def _is_wide(X: Any) -> bool:
+    """Whether an array or data frame has more columns than rows."""
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    return len(shape) == 2 and bool(shape[1] > shape[0])
 
 
 def _prototype(estimator: Mixture | None, params: dict[str, Any]) -> Mixture:

@@ -86,6 +86,12 @@ class SelectionRow:
         return found
 
     @property
+    def asked(self) -> str:
+        """Column groups and kind of model as text, such as "auto, tails=t"."""
+        kind = (f"{name}={value}" for name, value in self.kind.items())
+        return ", ".join([" ".join(str(self.n_column_groups).split()), *kind])
+
+    @property
     def key(self) -> Any:
         """What tells candidates apart."""
         return _key((self.n_components, self.n_column_groups, self.kind))

@@ -211,7 +211,7 @@ def test_the_scale_of_the_weights_is_the_best_one_under_the_prior(
     rows, parameters = mixture
     nu, found = parameters.degrees_of_freedom, sweep(rows, parameters)
     assert nu is not None
-    divided = expanded(found, parameters, Prior(shrinkage, ridge))
+    divided, _ = expanded(found, parameters, Prior(shrinkage, ridge))
     counted = found.mass > 1e-8
     scale = found.mass[counted] / divided.mass[counted]
     traces = np.trace(np.linalg.inv(dense(parameters)), axis1=1, axis2=2)

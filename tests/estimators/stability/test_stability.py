@@ -111,10 +111,13 @@ def test_clusters_against_a_literal_count() -> None:
     assert_allclose([first.certainty, second.certainty], [2.6 / 3.2, 2.8 / 3.4])
 
 
-def test_buckets_of_one_row_are_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tails", ["normal", "t"])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_buckets_of_one_row_are_the_rows(tails: str, gaps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # The same weights, once through sums of buckets and once through weighed rows.
     X = two_clusters()
-    model = quiet(GaussianBiclustering(2, random_state=0), X)
+    X[np.random.default_rng(0).random(X.shape) < 0.05 * gaps] = np.nan
+    model = quiet(GaussianBiclustering(2, tails=tails, random_state=0), X)
     by_buckets = measured(model, X)
     monkeypatch.setattr(resampling, "_NUMBERS", 1)
     by_rows = measured(model, X)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from blockmix.em.block.coarse_regroup import from_coarser_blocks
 from blockmix.em.block.e_step import Density, log_joint
 from blockmix.em.block.leap import leap
 from blockmix.em.block.m_step import maximize
@@ -20,6 +21,7 @@ from blockmix.structure.block_models import FULL
 from blockmix.structure.types import FloatArray, IntArray
 
 _LOOSE = 1e-2  # per row
+_JUDGED_AFTER = 5  # EM steps in new groups; judged after one, good groups are refused
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,22 @@ class BlockFamily:
         if self.heavy and (leapt := leap(rows, parameters, enough)) is not None:
             return Regroup(leapt, changed=True)
         found = self.proposer.regroup(rows, parameters)
+        if found is None and rows.has_gaps:
+            found = self._from_coarser_blocks(rows, parameters, self.objective(statistics, parameters))
         return Regroup(self.maximize(statistics, parameters) if found is None else found, found is not None)
+
+    def _from_coarser_blocks(self, rows: Rows, parameters: Parameters, value: float) -> Parameters | None:
+        """Parameters in groups proposed from coarser blocks, if a few EM steps raise them above the present objective.
+
+        The comparison is by the objective of the rows, so the trace does not fall.
+        """
+        found = from_coarser_blocks(rows, parameters, self.proposer)
+        if found.layout.is_same(parameters.layout):
+            return None
+        for _ in range(_JUDGED_AFTER):
+            found = self.maximize(self.sweep(rows, found), found)
+        gain = self.objective(self.sweep(rows, found), found) - value
+        return found if gain > 1e-9 * self.total_weight else None
 
     def thin(self, parameters: Parameters, spare: int = 0) -> IntArray:
         """Components with at most `spare` rows more than their blocks need.

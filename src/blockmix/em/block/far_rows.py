@@ -23,7 +23,7 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
 
     n_groups = [partition.n_groups for partition in parameters.layout.partitions]
     found = np.full((len(labels), max(n_groups)), np.nan)
-    density = Density.of(parameters, chunk.has_gaps)
+    density = Density.of(parameters, gaps=True)
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
         own = np.empty((len(rows), n_groups[g]))
@@ -32,16 +32,27 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     return np.asarray(np.minimum(found, np.finfo(chunk.X.dtype).max))
 
 
-def farthest_groups(distances: FloatArray, labels: IntArray, parameters: Parameters) -> IntArray:
+def farthest_groups(chunk: Chunk, distances: FloatArray, labels: IntArray, parameters: Parameters) -> IntArray:
     """The column group in which each row is least likely, shape (m,), from distances (m, K).
 
-    Groups of different sizes are compared by Wilson and Hilferty's normal score of a χ² value.
+    Groups of different sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    sizes = np.ones((len(parameters.means), distances.shape[1]))
+    sizes: FloatArray = np.ones((len(parameters.means), distances.shape[1]))
     for g, partition in enumerate(parameters.layout.partitions):
         sizes[g, : partition.n_groups] = partition.sizes
-    spread = 2 / (9 * sizes)
-    slopes, levels = 1 / np.cbrt(sizes) / np.sqrt(spread), (1 - spread) / np.sqrt(spread)
+    if chunk.has_gaps:
+        sizes, labels = _n_values(chunk, labels, parameters, sizes[labels]), np.arange(len(labels))
+    spread = 2 / (9 * np.maximum(sizes, 1))
+    slopes, levels = 1 / np.cbrt(np.maximum(sizes, 1)) / np.sqrt(spread), (1 - spread) / np.sqrt(spread)
     scores = np.fmax(np.cbrt(distances) * slopes[labels] - levels[labels], -np.inf)  # NaN is no group
+    scores = np.where(sizes[labels] > 0, scores, -np.inf)
     groups: IntArray = scores.argmax(axis=1).astype(np.min_scalar_type(-distances.shape[1]))
     return groups
+
+
+def _n_values(chunk: Chunk, labels: IntArray, parameters: Parameters, sizes: FloatArray) -> FloatArray:
+    """Number of values that each row has in the column groups of its component, in place of their sizes (m, K)."""
+    for g, partition in enumerate(parameters.layout.partitions):
+        rows, K = np.flatnonzero(labels == g), partition.n_groups
+        sizes[rows, :K] = ~np.isnan(chunk.X[rows]) @ (partition.labels[:, None] == np.arange(K)).astype(float)
+    return sizes

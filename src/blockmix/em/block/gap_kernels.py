@@ -17,25 +17,22 @@ from numba import njit
 # Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
 compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
 
-_LOG_2PI = np.log(2 * np.pi)
+LOG_2PI = np.log(2 * np.pi)
+_PIVOT = 1e-14  # least pivot of P_mm over its diagonal
+TILE = 64  # rows: a block of 10 columns then fits in the first-level cache
 
 
 @compiled
 def workspace(largest: Any) -> Any:
-    """Room for the gaps of one row in blocks of at most `largest` columns.
+    """Room for blocks of at most `largest` columns: for a tile, and for one row of it.
 
-    Columns with gaps, C, factor and its inverse, x − μ, a column of regression coefficients, number of gaps and
-    log|P_mm|.
+    For the tile: x − μ, gaps of each row and the sum of their places. For the row: columns with gaps, C, factor and its
+    inverse, x − μ, coefficients, number of gaps and log|P_mm|.
     """
+    tile = np.empty((largest, TILE)), np.empty(TILE), np.empty(TILE)
     square = np.empty((largest, largest))
-    return (
-        np.empty(largest, np.int64),
-        square,
-        np.empty_like(square),
-        np.empty(largest),
-        np.empty(largest),
-        np.zeros(2),
-    )
+    row = np.empty(largest, np.int64), square, np.empty_like(square), np.empty(largest), np.empty(largest), np.zeros(2)
+    return tile, row
 
 
 @compiled
@@ -54,6 +51,15 @@ def square(blocks: Any, whiteners: Any, inverses: Any, largest: Any) -> None:
 
 
 @compiled
+def single_gains(first: Any, blocks: Any, inverses: Any, gains: Any) -> None:
+    """Write ½ (log 2π − log P_jj), what the only gap of a row in a block gains in log-density, in order, (G, p)."""
+    for g in range(len(gains)):
+        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+            for i in range(hi - lo):
+                gains[g, lo + i] = 0.5 * (LOG_2PI - np.log(inverses[at + i * (hi - lo + 1)]))
+
+
+@compiled
 def load_blurs(rows: Any, rounding: Any, blurs: Any) -> None:
     """Write the variances Δ that rounding leaves of some rows to blurs (p, TILE), which is 0 elsewhere."""
     rounded, variances, codes = rounding
@@ -63,29 +69,47 @@ def load_blurs(rows: Any, rounding: Any, blurs: Any) -> None:
 
 
 @compiled
-def count_gaps(tile: Any, columns: Any, counts: Any) -> None:
-    """Write the number of gaps of each row of a tile in some columns."""
-    for r in range(len(counts)):
-        counts[r] = 0
-    for j in columns:
-        for r in range(len(counts)):
-            counts[r] += np.isnan(tile[j, r])
+def _center(tile: Any, n: Any, columns: Any, mean: Any, room: Any) -> None:
+    """Write x − μ of n rows in some columns, 0 in gaps, and count the gaps of each row and add up their places."""
+    centered, counts, places = room
+    for r in range(n):
+        counts[r] = places[r] = 0
+    for i in range(len(columns)):
+        j = columns[i]
+        m, place = mean[j], float(i)
+        for r in range(n):
+            x = tile[j, r]
+            counts[r] += 0.0 if x == x else 1.0
+            places[r] += 0.0 if x == x else place
+            centered[i, r] = x - m if x == x else 0.0
 
 
 @compiled
-def _fill(tile: Any, columns: Any, mean: Any, r: Any, k: Any, P: Any, work: Any) -> None:
-    """Replace the k gaps of row r in the columns of a block by their conditional means."""
+def _fill_single(r: Any, i: Any, P: Any, c: Any, centered: Any) -> Any:
+    """Replace the only gap of row r in a block, column i, by its conditional mean, less the mean; return C.
+
+    This is the common case.
+    """
+    value = 0.0
+    for j in range(c):
+        value += P[i * c + j] * centered[j, r]
+    C = 1 / P[i * c + i]
+    centered[i, r] = -value * C
+    return C
+
+
+@compiled
+def _fill(r: Any, tile: Any, columns: Any, P: Any, centered: Any, work: Any) -> Any:
+    """Replace the gaps of row r in a block by their conditional means, less the mean; return their number."""
     missing, C, _, d, b, state = work
-    c = len(columns)
-    found, same = 0, state[0] == k
+    c, k, same = len(columns), 0, True
     for i in range(c):
-        d[i] = tile[columns[i], r] - mean[columns[i]]
-        if np.isnan(d[i]):
-            same = same and missing[found] == i
-            missing[found] = i
-            found += 1
-            d[i] = 0
-    if not same:
+        d[i] = centered[i, r]
+        if np.isnan(tile[columns[i], r]):
+            same = same and k < state[0] and missing[k] == i
+            missing[k] = i
+            k += 1
+    if not same or k < state[0]:
         state[0], state[1] = k, _invert(P, c, k, work)
     for a in range(k):
         row, value = missing[a] * c, 0.0
@@ -96,29 +120,33 @@ def _fill(tile: Any, columns: Any, mean: Any, r: Any, k: Any, P: Any, work: Any)
         value = 0.0
         for e in range(k):
             value += C[a, e] * b[e]
-        j = columns[missing[a]]
-        tile[j, r] = mean[j] - value
+        centered[missing[a], r] = -value
+    return k
 
 
 @compiled
 def _invert(P: Any, c: Any, k: Any, work: Any) -> Any:
     """Write C = P_mm⁻¹ by Cholesky's factor; return log|P_mm|."""
     missing, C, L, _, _, _ = work
-    logdet = 0.0
+    logdet, determinant = 0.0, 1.0
     for i in range(k):
         for j in range(i + 1):
             value = P[missing[i] * c + missing[j]]
             for e in range(j):
                 value -= L[i, e] * L[j, e]
-            L[i, j] = value / L[j, j] if j < i else np.sqrt(value)
-        logdet += 2 * np.log(L[i, i])
+            # Rounding may leave nothing of the pivot of a nearly singular block.
+            L[i, j] = value * C[j, j] if j < i else np.sqrt(max(value, _PIVOT * P[missing[i] * c + missing[i]]))
+        C[i, i] = 1 / L[i, i]
+        determinant *= L[i, i] * L[i, i]
+        if not 1e-100 < determinant < 1e100:
+            logdet += np.log(determinant)
+            determinant = 1.0
     for j in range(k):  # the inverse factor, transposed, above the diagonal of L and on that of C
-        C[j, j] = 1 / L[j, j]
         for i in range(j + 1, k):
             value = L[i, j] * C[j, j]
             for e in range(j + 1, i):
                 value += L[i, e] * L[j, e]
-            L[j, i] = -value / L[i, i]
+            L[j, i] = -value * C[i, i]
     for j in range(k):
         L[j, j] = C[j, j]
     for i in range(k):
@@ -127,7 +155,7 @@ def _invert(P: Any, c: Any, k: Any, work: Any) -> Any:
             for e in range(i, k):
                 value += L[i, e] * L[j, e]
             C[i, j] = C[j, i] = value
-    return logdet
+    return logdet + np.log(determinant)
 
 
 @compiled
@@ -141,55 +169,71 @@ def _regress(i: Any, c: Any, k: Any, P: Any, work: Any) -> None:
 
 
 @compiled
-def explain(tile: Any, blurs: Any, counts: Any, columns: Any, mean: Any, P: Any, work: Any, found: Any) -> None:
-    """Fill the gaps of a tile in a block; correct the distances for rounding, and add what gaps gain in log-density.
+def explain(tile: Any, n: Any, blurs: Any, columns: Any, mean: Any, P: Any, halves: Any, work: Any, found: Any) -> None:
+    """Center n rows in a block and fill their gaps; correct the distances for rounding and add the gain in log-density.
 
-    Per row the gain is ½ (k log 2π − log|P_mm|), and Δ_j counts by (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj.
+    Per row the gain is ½ (k log 2π − log|P_mm|), for single gaps the `halves` (c,), and Δ_j counts by
+    (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj.
     """
     distance, gain = found
-    missing, _, _, _, b, state = work
-    c = len(columns)
+    (centered, counts, places), row = work
+    missing, _, _, _, b, state = row
+    c, rounded = len(columns), len(blurs) > 0
     state[0] = 0
-    count_gaps(tile, columns, counts)
-    for r in range(len(counts)):
-        k = counts[r]
-        if k == 0:
+    _center(tile, n, columns, mean, work[0])
+    for r in range(n):
+        if counts[r] == 0:
             continue
-        _fill(tile, columns, mean, r, k, P, work)
-        gain[r] += 0.5 * (k * _LOG_2PI - state[1])
-        for i in range(c):
+        if counts[r] == 1 and not rounded:
+            i = int(places[r])
+            _fill_single(r, i, P, c, centered)
+            gain[r] += halves[i]
+            continue
+        k = _fill(r, tile, columns, P, centered, row)
+        gain[r] += 0.5 * (k * LOG_2PI - state[1])
+        for i in range(c if rounded else 0):
             blur = blurs[columns[i], r]
             if blur > 0:
-                _regress(i, c, k, P, work)
+                _regress(i, c, k, P, row)
                 for a in range(k):
                     distance[r] += blur * b[a] * P[missing[a] * c + i]
 
 
 @compiled
-def complete(tile: Any, blurs: Any, counts: Any, columns: Any, mean: Any, P: Any, work: Any, sums: Any) -> None:
-    """Fill the gaps of a tile in a block, and add Σ z C and what rounding leaves of the filled values to its scatter.
+def complete(tile: Any, n: Any, blurs: Any, columns: Any, mean: Any, P: Any, work: Any, sums: Any) -> None:
+    """Fill the gaps of n rows in a block, and add Σ z C and what rounding leaves of the filled values to its scatter.
 
     `sums` are the weights z and zu of the rows (the scatter of t components is weighted by u, but C is not), and the
     flat block, of which the lower triangle counts.
     """
     certain, share, scatter = sums
-    missing, C, _, _, b, state = work
-    c = len(columns)
+    (centered, counts, places), row = work
+    missing, C, _, _, b, state = row
+    c, rounded = len(columns), len(blurs) > 0
     state[0] = 0
-    count_gaps(tile, columns, counts)
-    for r in range(len(counts)):
-        k = counts[r]
-        if k == 0:
+    _center(tile, n, columns, mean, work[0])
+    for r in range(n):
+        if counts[r] == 0:
             continue
-        _fill(tile, columns, mean, r, k, P, work)
+        if counts[r] == 1 and not rounded:
+            i = int(places[r])
+            scatter[i * c + i] += certain[r] * _fill_single(r, i, P, c, centered)
+            continue
+        k = _fill(r, tile, columns, P, centered, row)
         for a in range(k):
             for e in range(a + 1):
                 scatter[missing[a] * c + missing[e]] += certain[r] * C[a, e]
-        for i in range(c):
+        for i in range(c if rounded else 0):
             blur = share[r] * blurs[columns[i], r]
             if blur > 0:
-                _regress(i, c, k, P, work)
+                _regress(i, c, k, P, row)
                 for a in range(k):
                     scatter[max(missing[a], i) * c + min(missing[a], i)] += blur * b[a]
                     for e in range(a + 1):
                         scatter[missing[a] * c + missing[e]] += blur * b[a] * b[e]
+    for i in range(c):
+        j = columns[i]
+        m = mean[j]
+        for r in range(n):
+            x = tile[j, r]
+            tile[j, r] = x if x == x else m + centered[i, r]

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from blockmix.em.block.gap_kernels import TILE, complete, explain, load_blurs, single_gains, workspace
 from blockmix.em.block.gap_kernels import compiled as _compiled
-from blockmix.em.block.gap_kernels import complete, explain, load_blurs, workspace
 
-TILE = 64  # rows: a block of 10 columns then fits in the first-level cache
 NEGLIGIBLE = -46.0  # log-responsibility (1e-20) from which a row adds nothing to the moments of a component
 
 
@@ -48,7 +47,7 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
     """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
 
     Δ_j is the variance that the rounding of the value in column j leaves. If there are gaps, they are filled first, and
-    what is to be added to the log-density for them is added to gain (m, G); it has no rows if there are none.
+    what is to be added to the log-density for them is written to gain (m, G); it has no rows if there are none.
     """
     location, inverse = units
     rounded, variances, codes = rounding
@@ -57,14 +56,13 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
     G = len(level)
     rows = np.arange(m)
     tile = np.empty((p, TILE))
-    largest = np.max(blocks[:, 1] - blocks[:, 0])
-    centered = np.empty((largest, TILE))
+    work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
+    centered = work[0][0]
     white = np.empty(TILE)
-    distance = np.empty(TILE)
+    distance, gained = np.empty(TILE), np.empty(TILE)
     gaps = len(gain) > 0
-    work, counts = workspace(largest if gaps else 0), np.zeros(TILE, np.int64)
-    blurs = np.zeros((p if gaps else 0, TILE))
-    filled = np.empty_like(tile) if gaps else tile
+    blurs, singles = np.zeros((p if gaps and len(rounded) else 0, TILE)), np.empty((G if gaps else 0, p))
+    single_gains(first, blocks, inverses, singles)
     for start in range(0, m, TILE):
         n = min(TILE, m - start)
         _load(X, rows[start : start + n], location, inverse, tile)
@@ -72,23 +70,21 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
             load_blurs(rows[start : start + n], rounding, blurs)
         for g in range(G):
             for r in range(n):
-                distance[r] = 0
-            if gaps:
-                filled[:, :n] = tile[:, :n]
-                found = distance, gain[start:, g]
-                for lo, hi, at in blocks[first[g] : first[g + 1]]:
-                    P = inverses[at : at + (hi - lo) ** 2]
-                    explain(filled, blurs, counts[:n], order[g, lo:hi], means[g], P, work, found)
+                distance[r] = gained[r] = 0
             for d in range(len(rounded)):
                 precision = precisions[g, rounded[d]]
                 for r in range(n):
                     distance[r] += precision * variances[d, codes[start + r, d]]
             for lo, hi, at in blocks[first[g] : first[g + 1]]:
-                for i in range(hi - lo):
-                    j = order[g, lo + i]
-                    mean = means[g, j]
-                    for r in range(n):
-                        centered[i, r] = filled[j, r] - mean
+                if gaps:
+                    columns, P = order[g, lo:hi], inverses[at : at + (hi - lo) ** 2]
+                    explain(tile, n, blurs, columns, means[g], P, singles[g, lo:hi], work, (distance, gained))
+                else:
+                    for i in range(hi - lo):
+                        j = order[g, lo + i]
+                        mean = means[g, j]
+                        for r in range(n):
+                            centered[i, r] = tile[j, r] - mean
                 for i in range(hi - lo):
                     row = at + i * (hi - lo)
                     w = whiteners[row]
@@ -102,6 +98,8 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
                         distance[r] += white[r] * white[r]
             for r in range(n):
                 joint[start + r, g] = level[g] - 0.5 * distance[r]
+            for r in range(n if gaps else 0):
+                gain[start + r, g] = gained[r]
 
 
 @_compiled
@@ -110,9 +108,10 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
     location, inverse = units
     _, means, order, blocks, first, whiteners, precisions, _, inverses = density
     p = X.shape[1]
-    tile, blurs, counts = np.empty((p, TILE)), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
+    tile, blurs, singles = np.empty((p, TILE)), np.zeros((p, TILE)), np.zeros(p)
     distance, gain, white = np.empty(TILE), np.empty(TILE), np.empty(TILE)
     work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
+    centered = work[0][0]
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]
         n = len(some)
@@ -120,17 +119,15 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
         load_blurs(some, rounding, blurs)
         for k in range(first[g + 1] - first[g]):
             lo, hi, at = blocks[first[g] + k]
-            columns = order[g, lo:hi]
+            columns, P = order[g, lo:hi], inverses[at : at + (hi - lo) ** 2]
             distance[:] = 0
-            if len(inverses):
-                P = inverses[at : at + (hi - lo) ** 2]
-                explain(tile, blurs, counts[:n], columns, means[g], P, work, (distance, gain))
+            explain(tile, n, blurs, columns, means[g], P, singles, work, (distance, gain))
             for i in range(hi - lo):
                 white[:] = 0
                 for j in range(i + 1):
-                    w, mean = whiteners[at + i * (hi - lo) + j], means[g, columns[j]]
+                    w = whiteners[at + i * (hi - lo) + j]
                     for r in range(n):
-                        white[r] += w * (tile[columns[j], r] - mean)
+                        white[r] += w * centered[j, r]
                 precision = precisions[g, columns[i]]
                 for r in range(n):
                     distance[r] += white[r] * white[r] + precision * blurs[columns[i], r]
@@ -171,11 +168,12 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     weight, excess, blur, scatter = sums
     m, p = X.shape
     gaps = len(certain) > 0
-    work, counts = workspace(np.max(blocks[:, 1] - blocks[:, 0]) if gaps else 0), np.zeros(TILE, np.int64)
-    blurs = np.zeros((p if gaps else 0, TILE))
+    work = workspace(np.max(blocks[:, 1] - blocks[:, 0]) if gaps else 0)
+    blurs = np.zeros((p if gaps and len(rounded) else 0, TILE))
     near = np.empty(m, np.int64)
     tile = np.empty((p, TILE))
     root = np.empty(TILE)
+    own, whole = np.empty(TILE), np.empty(TILE)
     for g in range(z.shape[1]):
         count = 0
         for r in range(m):
@@ -192,11 +190,12 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
             _load(X, rows, location, inverse, tile)
             if gaps:
                 load_blurs(rows, rounding, blurs)
-                own = weights[rows]
+                for r in range(n):
+                    own[r] = weights[rows[r]] * certain[rows[r], g]
+                    whole[r] = weights[rows[r]] * z[rows[r], g]
                 for lo, hi, at in blocks[first[g] : first[g + 1]]:
-                    part = slice(at, at + (hi - lo) ** 2)
-                    found = own * certain[rows, g], own * z[rows, g], scatter[part]
-                    complete(tile, blurs, counts[:n], order[g, lo:hi], means[g], inverses[part], work, found)
+                    columns, part = order[g, lo:hi], slice(at, at + (hi - lo) ** 2)
+                    complete(tile, n, blurs, columns, means[g], inverses[part], work, (own, whole, scatter[part]))
             for r in range(n):
                 root[r] = np.sqrt(weights[rows[r]] * z[rows[r], g])
             for j in range(p):
@@ -238,17 +237,17 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
     _, means, order, blocks, first, _, _, _, inverses = density
     centered, scatter = found
     p = X.shape[1]
-    tile, blurs, counts = np.empty((p, TILE)), np.zeros((p, TILE)), np.zeros(TILE, np.int64)
+    tile, blurs = np.empty((p, TILE)), np.zeros((p if len(rounding[0]) else 0, TILE))
     work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]
         n = len(some)
         _load(X, some, location, inverse, tile)
         load_blurs(some, rounding, blurs)
+        own, all_own = shares[0][some], shares[1][some]
         for lo, hi, at in blocks[first[g] : first[g + 1]]:
-            part = slice(at, at + (hi - lo) ** 2)
-            sums = shares[0, some], shares[1, some], scatter[part]
-            complete(tile, blurs, counts[:n], order[g, lo:hi], means[g], inverses[part], work, sums)
+            columns, part = order[g, lo:hi], slice(at, at + (hi - lo) ** 2)
+            complete(tile, n, blurs, columns, means[g], inverses[part], work, (own, all_own, scatter[part]))
         for j in range(p):
             for r in range(n):
                 centered[start + r, j] = (tile[j, r] - means[g, j]) * np.sqrt(shares[1, some[r]])

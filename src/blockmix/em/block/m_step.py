@@ -21,24 +21,26 @@ def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameter
     """New parameters from the statistics of a sweep; column groups and shapes stay."""
     from blockmix.em.block.block_kernels import recenter
 
-    statistics = expanded(statistics, old, prior)
+    statistics, states = expanded(statistics, old, prior)
     layout, means = old.layout, statistics.means(old.means)
     scatter = statistics.scatter.copy()
     recenter(scatter, statistics.mass, means - old.means, layout.order, layout.blocks, layout.first)
-    return from_scatter(statistics, means, layout, scatter, prior, old.states, old.degrees_of_freedom)
+    return from_scatter(statistics, means, layout, scatter, prior, states, old.degrees_of_freedom)
 
 
-def expanded(statistics: Statistics, old: Parameters, prior: Prior, first: int = 0) -> Statistics:
-    """Statistics with weights u/α in place of u, for the α that is best with the old covariances (PX-EM).
+def expanded(
+    statistics: Statistics, old: Parameters, prior: Prior, first: int = 0
+) -> tuple[Statistics, Mapping[int, FloatArray]]:
+    """Statistics with weights u/α in place of u, for the α that is best with the old covariances Σ (PX-EM).
 
     A t distribution does not say in which units u is measured. With b = Σ(νn − κp) and a = (κ + ρ) Σ tr Σ⁻¹ over the
     components that share a covariance, α solves a α² + b α = Σνm. The ascent stays exact and takes far fewer sweeps
-    where tails are heavy; without a prior the covariance is Σzu(x − μ)(x − μ)ᵀ/Σzu. Full scatters begin at covariance
-    `first`.
+    where tails are heavy; without a prior the covariance is Σzu(x − μ)(x − μ)ᵀ/Σzu. The states of the old blocks come
+    out as those of Σ/α, which new covariances must not be worse than. Full scatters begin at covariance `first`.
     """
     layout, nu = old.layout, old.degrees_of_freedom
     if statistics.tail is None or nu is None:
-        return statistics
+        return statistics, old.states
     a = layout.pooled((prior.shrinkage + prior.ridge) * old.precisions.sum(axis=1))
     b = layout.pooled(nu * statistics.weight - prior.shrinkage * old.means.shape[1])
     c = layout.pooled(nu * statistics.mass)
@@ -49,7 +51,7 @@ def expanded(statistics: Statistics, old: Parameters, prior: Prior, first: int =
     owners = scale[first : first + len(statistics.scatter), None, None] if full else scale[layout.owner]
     own = np.repeat(scale, layout.n_sharing)
     mass = statistics.mass / own
-    return replace(
+    found = replace(
         statistics,
         mass=mass,
         excess=statistics.excess / own[:, None],
@@ -57,6 +59,7 @@ def expanded(statistics: Statistics, old: Parameters, prior: Prior, first: int =
         scatter=statistics.scatter / owners,
         tail=statistics.tail + statistics.mass - statistics.weight * np.log(own) - mass,
     )
+    return found, old.scaled_states(scale**-0.5)
 
 
 def from_scatter(

@@ -140,6 +140,11 @@ class Layout:
         structures += float(partition_prices(p)[p]) * sum(sizes[b] == p for b, _ in self.shaped)
         return float(structures + sum(partition_price(partition) for partition in self.distinct))
 
+    def is_same(self, other: Layout) -> bool:
+        """Whether groups and shapes are equal."""
+        shapes = [[model.name for g in range(len(one.distinct)) for model in one.models(g)] for one in (self, other)]
+        return self.distinct == other.distinct and shapes[0] == shapes[1]
+
     def rows_needed(self, g: int) -> int:
         """Rows from which no block of component g is singular."""
         sizes = self.partitions[g].sizes.tolist()
@@ -224,6 +229,15 @@ class Parameters:
         }
         factors = self.factors * np.concatenate(flat)
         return replace(self, means=self.means * scale + location, factors=factors, states=states)
+
+    def scaled_states(self, factors: FloatArray) -> dict[int, FloatArray]:
+        """States of the blocks of covariances whose columns are multiplied by these factors, shape (distinct,)."""
+        lo, hi, at = self.layout.blocks.T
+        return {
+            b: model.scaled(self.states[b], np.full(hi[b] - lo[b], factors[self.layout.owner[at[b]]]))
+            for b, model in self.layout.shaped
+            if b in self.states
+        }
 
     def _columns(self, b: int) -> IntArray:
         """Columns of a distinct block."""

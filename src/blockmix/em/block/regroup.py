@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from blockmix.em.block.e_step import Density
 from blockmix.em.block.m_step import NO_VARIANCE, SINGULAR, expanded, from_scatter, solve
 from blockmix.em.block.parameters import Layout, Parameters, Prior
 from blockmix.em.block.sweep import Statistics, component_means, full_scatter, unit_parameters
@@ -76,8 +77,11 @@ class Proposer:
     def first(self, rows: Rows, z: FloatArray) -> Parameters:
         """Parameters from responsibilities z, shape (N, G), in the groups proposed for them."""
         single = Layout((Partition.separate(rows.n_columns),) * z.shape[1], self.shared)
-        unit = unit_parameters(component_means(rows, z), single)
-        found = self._regrouped(rows, unit, z, judge=False)
+        return self.proposed(rows, unit_parameters(component_means(rows, z), single), z)
+
+    def proposed(self, rows: Rows, parameters: Parameters, given: FloatArray | Density | None) -> Parameters:
+        """Parameters in the groups that are proposed, whether they are better or not; `given` as for `full_scatter`."""
+        found = self._regrouped(rows, parameters, given, judge=False)
         assert found is not None
         return found
 
@@ -87,7 +91,7 @@ class Proposer:
 
     def proposals(self, rows: Rows, parameters: Parameters) -> Iterator[Partition]:
         """The column groups proposed for each distinct covariance, whether they are better or not."""
-        for g, statistics, scatter in self._scatters(rows, parameters, None):
+        for g, statistics, scatter, _ in self._scatters(rows, parameters, None):
             yield self._proposed(g, *self._covariance(g, scatter, statistics, parameters.layout)).partition
 
     def partitions(self, statistics: Statistics, parameters: Parameters) -> list[Partition]:
@@ -96,12 +100,14 @@ class Proposer:
         layout = parameters.layout
         return [self._proposed(g, *self._covariance(g, scatter, statistics, layout)).partition for g, scatter in found]
 
-    def _regrouped(self, rows: Rows, old: Parameters, z: FloatArray | None, judge: bool) -> Parameters | None:
-        before = _groups_of(old) if judge else [None] * len(old.layout.distinct)
+    def _regrouped(self, rows: Rows, old: Parameters, z: FloatArray | Density | None, judge: bool) -> Parameters | None:
+        before: list[Groups | None] = [None] * len(old.layout.distinct)
         chosen: list[Groups] = []
         flat: list[FloatArray] = []
         statistics = None
-        for g, statistics, scatter in self._scatters(rows, old, z):
+        for g, statistics, scatter, states in self._scatters(rows, old, z):
+            if judge and g == 0:
+                before = _groups_of(replace(old, states=states))
             S, n = self._covariance(g, scatter, statistics, old.layout)
             groups = self._proposed(g, S, n)
             present = before[g]
@@ -115,24 +121,24 @@ class Proposer:
         partitions = tuple(groups.partition for groups in chosen) * old.layout.n_sharing
         layout = replace(old.layout, partitions=partitions, shapes=() if plain else shapes)
         first = np.cumsum([0] + [groups.partition.n_groups for groups in chosen]).tolist()
-        states = {
+        chosen_states = {
             b + at: state for at, groups in zip(first, chosen, strict=False) for b, state in groups.states.items()
         }
         means = statistics.means(old.means)
         flat_scatter = np.concatenate(flat)
-        return from_scatter(statistics, means, layout, flat_scatter, self.prior, states, old.degrees_of_freedom)
+        return from_scatter(statistics, means, layout, flat_scatter, self.prior, chosen_states, old.degrees_of_freedom)
 
     def _scatters(
-        self, rows: Rows, old: Parameters, z: FloatArray | None
-    ) -> Iterator[tuple[int, Statistics, FloatArray]]:
-        """Number, statistics and full scatter (p, p), about the new means, of each distinct covariance."""
+        self, rows: Rows, old: Parameters, z: FloatArray | Density | None
+    ) -> Iterator[tuple[int, Statistics, FloatArray, Mapping[int, FloatArray]]]:
+        """Number, statistics, full scatter (p, p) about the new means, and states, of each distinct covariance."""
         G, p = old.means.shape
         step = max(old.layout.n_sharing, _TOGETHER // (p * p))
         for start in range(0, G, step):
             statistics = full_scatter(rows, old, range(start, min(start + step, G)), z)
-            statistics = expanded(statistics, old, self.prior, start)
+            statistics, states = expanded(statistics, old, self.prior, start)
             for at, scatter in enumerate(_centered(statistics, old, start)):
-                yield start + at, statistics, scatter
+                yield start + at, statistics, scatter, states
 
     def _covariance(
         self, g: int, scatter: FloatArray, statistics: Statistics, layout: Layout

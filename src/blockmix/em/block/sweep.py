@@ -112,12 +112,12 @@ def _reweighed(chunk: Chunk, found: Posterior, density: Density) -> tuple[FloatA
 
 
 def full_scatter(
-    rows: Rows, parameters: Parameters, components: range | None = None, z: FloatArray | None = None
+    rows: Rows, parameters: Parameters, components: range | None = None, z: FloatArray | Density | None = None
 ) -> Statistics:
     """Statistics with full scatter matrices, of some components or, where they share a covariance, of their sum.
 
     Weight, mass and excess are those of all components.
-    Responsibilities z, shape (N, G), are those of the parameters unless they are given.
+    Responsibilities z, shape (N, G), are those of the parameters unless they are given, or those of another density.
     """
     chosen = range(len(parameters.weights)) if components is None else components
     density = Density.of(parameters, rows.has_gaps)
@@ -126,10 +126,13 @@ def full_scatter(
 
 
 def chunk_scatter(
-    chunk: Chunk, density: Density, n_covariances: int, components: range, given: FloatArray | None
+    chunk: Chunk, density: Density, n_covariances: int, components: range, given: FloatArray | Density | None
 ) -> Statistics:
     """Statistics of a chunk with full scatter matrices; see `full_scatter`."""
-    found = posterior(chunk, density) if given is None else Posterior(given[chunk.place], np.nan, None)
+    if given is None or isinstance(given, Density):
+        found = posterior(chunk, given or density)
+    else:
+        found = Posterior(given[chunk.place], np.nan, None)
     certain = _certain(chunk, found)
     weight, tail = _reweighed(chunk, found, density)
     share = np.asarray(found.z * chunk.weights[:, None])

@@ -128,7 +128,9 @@ def covariance_stability(
     """Stability of the groups of a covariance; see `BlockDiagonalCovariance.stability`."""
     check_is_fitted(model, "blocks_")
     _check("n_resamples", n_resamples, 1)
-    rows = matrix(model, X, reset=False)
+    rows = matrix(model, X, gaps=True, reset=False)
+    if np.isnan(rows).any():
+        raise ValueError("X has missing values: use the stability of GaussianBiclustering(1), which takes them")
     given = counts(sample_weight, rows, 2)
     codes = _codes(units, len(rows))
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))

@@ -1,0 +1,102 @@
+"""Features multiply: shapes of blocks × tails × gaps × shared covariance × precision × source, one law for all.
+
+The trace never falls, the scores of the rows sum to the log-likelihood, and rows that are read in chunks give the fit
+of the whole table. What does not go together is refused by name.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gaps import with_gaps
+from optional import package
+from sources import NAMES, as_npy, as_parquet, assert_same_fit, pieces_of, table
+
+from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, TopicBiclustering
+from blockmix.rows import chunks as chunks_module
+from blockmix.structure.types import FloatArray
+
+SOURCES: dict[str, Any] = {
+    "npy": as_npy,
+    "factory": lambda X, folder: pieces_of(X),
+    "parquet": lambda X, folder: as_parquet(X, folder / "X.parquet"),
+    "dask": lambda X, folder: package("dask.array").from_array(X, chunks=(90, 4)),
+}
+COMBINATIONS = list(product(("auto", "full", 1, "tree"), ("normal", "t"), (0.0, 0.1), (False, True), ("f8", "f4")))
+
+
+def rows(share: float, dtype: str) -> FloatArray:
+    X = with_gaps(table(240), share, np.random.default_rng(1))
+    if share:
+        X[7] = np.nan
+    return X.astype(dtype)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("shape", "tails", "share", "shared", "dtype"), COMBINATIONS)
+def test_every_combination_keeps_the_laws(
+    shape: Any, tails: str, share: float, shared: bool, dtype: str, tmp_path: Path
+) -> None:
+    X = rows(share, dtype)
+    number = COMBINATIONS.index((shape, tails, share, shared, dtype))
+    source = list(SOURCES)[number % 3]  # Dask has a test of its own
+    settings: dict[str, Any] = {"block_model": shape, "tails": tails, "shared_covariance": shared, "max_iter": 40}
+    model = GaussianBiclustering(2, random_state=0, **settings).fit(X)
+    trace, single = model.log_likelihood_trace_, dtype == "f4"
+    assert np.isfinite(trace).all()
+    assert np.diff(trace).min() >= -(1e-5 if single else 1e-10) * np.abs(trace).max()
+    scores = model.score_samples(X)
+    assert scores.sum(dtype=float) == pytest.approx(model.log_likelihood_, rel=1e-5 if single else 1e-10)
+    assert np.isfinite(model.impute(X)).all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks_module, "_CHUNK_NUMBERS", 64 * 6)
+        again = GaussianBiclustering(2, random_state=0, **settings).fit(SOURCES[source](X, tmp_path))
+    if not single:  # in single precision sums of chunks differ in the sixth digit, and so may the number of iterations
+        assert_same_fit(again, model, rtol=1e-7)
+    assert again.log_likelihood_ == pytest.approx(model.log_likelihood_, rel=1e-4 if single else 1e-9)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_of_rows_with_gaps_gives_the_same_fit(source: str, tmp_path: Path) -> None:
+    # In Parquet a gap is a null.
+    X = with_gaps(table(700), 0.1, np.random.default_rng(0))
+    settings: dict[str, Any] = {"random_state": 0, "tol": 1e-8, "rounding": False}
+    model = GaussianBiclustering(2, **settings).fit(X)
+    given = SOURCES[source](X, tmp_path)
+    assert_same_fit(GaussianBiclustering(2, **settings).fit(given), model)
+    assert np.allclose(model.score_samples(given), model.score_samples(X), rtol=1e-12)
+    assert np.allclose(model.impute(given), model.impute(X), rtol=1e-12)
+
+
+GAPS = rows(0.1, "f8")
+REFUSED: dict[str, tuple[Any, str]] = {
+    "factors": (lambda path: FactorBiclustering(2, 2).fit(GAPS), r"column 0 \(\d+\).*use GaussianBiclustering"),
+    "factors of a file": (lambda path: FactorBiclustering(2, 2).fit(as_npy(GAPS, path)), "has nan in column"),
+    "topics": (lambda path: TopicBiclustering(2).fit(np.abs(GAPS)), "not finite"),
+    "modes": (lambda path: GaussianBiclustering(2).modes(GAPS), "contains NaN"),
+    "stability of a covariance": (
+        lambda path: BlockDiagonalCovariance(2).fit(table(240)).stability(GAPS),
+        r"missing values: use the stability of GaussianBiclustering\(1\)",
+    ),
+    "assumed center": (lambda path: BlockDiagonalCovariance(assume_centered=True).fit(GAPS), "assume_centered=True"),
+    "ranks": (lambda path: BlockDiagonalCovariance(correlation="spearman").fit(GAPS), "correlation='spearman'"),
+    "automatic shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage="auto").fit(GAPS), "shrinkage='auto'"),
+    "total shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage=1).fit(GAPS), "shrinkage=1 needs complete rows"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_take_gaps_says_so(case: str, tmp_path: Path) -> None:
+    call, sentence = REFUSED[case]
+    with pytest.raises(ValueError, match=sentence):
+        call(tmp_path)
+
+
+def test_names_of_columns_are_in_refusals() -> None:
+    pd = package("pandas")
+    with pytest.raises(ValueError, match=r"NaN or infinity in column age \(\d+\)"):
+        FactorBiclustering(2, 2).fit(pd.DataFrame(GAPS, columns=NAMES))
