@@ -81,9 +81,9 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         Start of the mixture. ``"directions"`` is k-means on standardized documents scaled to unit length; without the
         scaling, k-means makes topics of the few shortest documents. Any `init` of the mixture is accepted.
     mixture : GaussianBiclustering or None
-        Other settings of the mixture, such as `tol` and `shrinkage`. None is
-        ``GaussianBiclustering(tol=0.1, rounding=False)``.
+        Other settings of the mixture, such as `tol` and `shrinkage`. None is ``GaussianBiclustering(tol=0.1)``.
         Numbers of components and groups, grouping, shared covariance, start and seed always come from this estimator.
+        `rounding` is off: the zeros of absent terms are exact.
     random_state : int, RandomState or None
         Seed of the starts.
 
@@ -268,12 +268,13 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
 
     def _mixture(self, init: str | ArrayLike) -> Any:
         """The mixture to fit, with the settings of this estimator where the mixture has them."""
-        mixture: Any = GaussianBiclustering(tol=_TOL, rounding=False) if self.mixture is None else clone(self.mixture)
+        mixture: Any = GaussianBiclustering(tol=_TOL) if self.mixture is None else clone(self.mixture)
         settings = {
             "n_components": self.n_topics,
             "n_column_groups": self.n_term_groups,
             "grouping": HierarchicalGrouping(distance="profile") if self.grouping is None else self.grouping,
             "shared_covariance": True,
+            "rounding": False,
             "init": init,
             "random_state": self.random_state,
         }
