@@ -6,6 +6,7 @@ this one does not know what is computed from them.
 """
 
 from blockmix.rows.array import ArrayRows
+from blockmix.rows.arrow import Arrow
 from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows, Summable
 from blockmix.rows.opening import in_memory, is_elsewhere, opened
@@ -15,6 +16,7 @@ from blockmix.rows.resolution import EXACT, Resolution
 __all__ = [
     "EXACT",
     "ArrayRows",
+    "Arrow",
     "Chunk",
     "Parquet",
     "Resolution",

@@ -67,6 +67,8 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         Turns texts into counts or weights. None counts lower-case words of two or more letters.
     stop_words : "english", list of str or None, default="english"
         Words that the default vectorizer ignores.
+    ngrams : int, default=1
+        The most words of a phrase that the default vectorizer counts as a term.
     weighting : {"auto", "tfidf", "none"} or transformer, default="auto"
         Turns counts into weights. ``"auto"`` applies the formula above to whole numbers and leaves others, such as
         those of a `TfidfVectorizer`, unchanged.
@@ -134,6 +136,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         n_selected_terms: int = 400,
         vectorizer: Any = None,
         stop_words: str | Sequence[str] | None = "english",
+        ngrams: int = 1,
         weighting: Any = "auto",
         selector: Any = None,
         grouping: str | Grouping | None = None,
@@ -147,6 +150,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         self.n_selected_terms = n_selected_terms
         self.vectorizer = vectorizer
         self.stop_words = stop_words
+        self.ngrams = ngrams
         self.weighting = weighting
         self.selector = selector
         self.grouping = grouping
@@ -176,7 +180,11 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
             Called with the `Progress` of each iteration of the mixture.
         """
         self._check_parameters()
-        unfitted = terms.default_vectorizer(self.stop_words) if self.vectorizer is None else clone(self.vectorizer)
+        unfitted = (
+            terms.default_vectorizer(self.stop_words, self.ngrams)
+            if self.vectorizer is None
+            else clone(self.vectorizer)
+        )
         matrix, names, vectorizer = terms.read(documents, unfitted, term_names)
         N, least = matrix.shape[0], max(2, self.n_topics)
         if least > N:
@@ -348,5 +356,5 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
             parameters, fitted = state.pop("mixture")
             self.mixture_ = GaussianBiclustering(**parameters)
             self.mixture_._restore(fitted)
-            self._lexicon = terms.Lexicon.unpacked(state.pop("lexicon"), self.stop_words)
+            self._lexicon = terms.Lexicon.unpacked(state.pop("lexicon"), self.stop_words, self.ngrams)
         super()._restore(state)
