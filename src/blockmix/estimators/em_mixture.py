@@ -28,7 +28,8 @@ from blockmix.em.loop import MIN_ROWS, Callback, LoopResult, LoopState, run
 from blockmix.em.multistart import Progress, Start, StartResult, first_state, multistart
 from blockmix.em.starts.annealing import critical_eigenvalues
 from blockmix.em.starts.auto import auto
-from blockmix.em.starts.starts import STARTS, distinct, given, start
+from blockmix.em.starts.given import given
+from blockmix.em.starts.starts import STARTS, distinct, start
 from blockmix.em.starts.starts import portfolio as portfolio_of
 from blockmix.estimators.base import Mixture, Scorer, criterion_sums, most_probable, probabilities
 from blockmix.estimators.cautions import CautionWarning, cautions
