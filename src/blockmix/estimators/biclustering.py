@@ -326,10 +326,7 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
     def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
         """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
         check_is_fitted(self)
-        layout = self._parameters.layout
-        full = tuple((FULL.name,) * partition.n_groups for partition in layout.distinct)
-        found = tuple(tuple(model.name for model in shapes) for shapes in layout.shapes) or full
-        return found * layout.n_sharing
+        return self._parameters.layout.shape_names
 
     @property
     def loadings_(self) -> tuple[tuple[FloatArray | None, ...], ...]:
@@ -341,8 +338,7 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
         check_is_fitted(self)
         layout, states = self._parameters.layout, self._parameters.states
         found: list[tuple[FloatArray | None, ...]] = []
-        for g, partition in enumerate(layout.distinct):
-            models = layout.shapes[g] if layout.shapes else (FULL,) * partition.n_groups
-            first = int(layout.first[g])
-            found.append(tuple(model.loadings(states.get(first + k)) for k, model in enumerate(models)))
+        for g in range(len(layout.distinct)):
+            blocks = enumerate(layout.models(g), start=int(layout.first[g]))
+            found.append(tuple(model.loadings(states.get(b)) for b, model in blocks))
         return tuple(found) * layout.n_sharing

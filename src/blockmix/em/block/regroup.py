@@ -39,11 +39,6 @@ class Groups:
         """The layout of this covariance alone."""
         return Layout((self.partition,), shapes=(self.shapes,) if self.shapes else ())
 
-    def is_same(self, other: Groups) -> bool:
-        """Whether groups and shapes are equal."""
-        names = [[model.name for model in groups.shapes] for groups in (self, other)]
-        return self.partition == other.partition and names[0] == names[1]
-
 
 @dataclass(frozen=True)
 class Proposer:
@@ -189,7 +184,7 @@ class Proposer:
 
     def _better(self, S: FloatArray, n: float, new: Groups, old: Groups) -> Groups:
         """The new groups if they raise the objective, else the old ones themselves."""
-        if new.is_same(old):
+        if new.layout.is_same(old.layout):
             return old
         ends = [solve(groups.layout, _gathered(S, groups.layout), groups.states) for groups in (new, old)]
         gain = 0.5 * n * (ends[1].deviance - ends[0].deviance) - self.paid(new.layout) + self.paid(old.layout)

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from blockmix.em.block.e_step import Density, Posterior, posterior
-from blockmix.em.block.parameters import Layout, Parameters
+from blockmix.em.block.parameters import Layout, Parameters, block_of
 from blockmix.em.block.tails import expected_logs
 from blockmix.rows import Chunk, Rows
 from blockmix.structure.types import FloatArray, IntArray
@@ -53,7 +53,7 @@ class Statistics:
     @property
     def empty(self) -> FloatArray:
         """Whether a component has next to no weight left, shape (G,)."""
-        return np.asarray(self.weight < _EMPTY * self.weight.sum())
+        return np.asarray(self.weight < self.least)
 
     @property
     def least(self) -> float:
@@ -173,8 +173,8 @@ def _add_scatters(
 def _add_blocks(full: FloatArray, flat: FloatArray, density: Density, g: int) -> None:
     """Add the lower triangles of flat blocks of component g, and their mirror images, to a matrix (p, p)."""
     for lo, hi, at in density.blocks[density.first[g] : density.first[g + 1]].tolist():
-        c, columns = hi - lo, density.order[g, lo:hi]
-        lower = np.tril(flat[at : at + c * c].reshape(c, c))
+        columns = density.order[g, lo:hi]
+        lower = np.tril(block_of(flat, lo, hi, at))
         full[np.ix_(columns, columns)] += lower + np.tril(lower, -1).T
 
 
