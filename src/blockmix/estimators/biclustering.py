@@ -31,7 +31,7 @@ from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
 from blockmix.grouping.registry import as_grouping, as_rule
 from blockmix.rows import Rows
-from blockmix.structure.block_models import FULL, BlockModel, block_models
+from blockmix.structure.block_models import BlockModel, given_shape
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.objective import bic_price
 from blockmix.structure.types import FloatArray, IntArray, RandomState
@@ -212,7 +212,7 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
         proposer = Proposer(
             n_groups,
             as_grouping(self.grouping, self.random_state),
-            FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
+            given_shape(self.block_model),
             self.shared_covariance and self.n_components > 1,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
             bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,

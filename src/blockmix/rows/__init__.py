@@ -7,13 +7,15 @@ this one does not know what is computed from them.
 
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.blas import one_blas_thread
-from blockmix.rows.chunks import Chunk, Rows, Summable
+from blockmix.rows.chunks import Chunk, Rows
 from blockmix.rows.opening import in_memory, is_elsewhere, opened
 from blockmix.rows.parquet import Parquet
 from blockmix.rows.resolution import EXACT, Resolution
+from blockmix.rows.sums import Additive, Summable
 
 __all__ = [
     "EXACT",
+    "Additive",
     "ArrayRows",
     "Chunk",
     "Parquet",

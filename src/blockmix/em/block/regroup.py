@@ -19,7 +19,7 @@ from blockmix.em.block.sweep import Statistics, component_means, full_scatter, u
 from blockmix.grouping.protocols import Grouping
 from blockmix.grouping.registry import find_groups
 from blockmix.rows import Rows
-from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
+from blockmix.structure.block_models import FULL, BlockModel, block_models, cheaper_shapes
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -153,12 +153,8 @@ class Proposer:
 
     def _proposed(self, g: int, S: FloatArray, n: float) -> Groups:
         found = find_groups(S, max(n, 2.0), self.n_groups[g], self.grouping, price=self.price or None)
-        shapes = found.shapes or self._shapes(found.partition)
+        shapes = found.shapes or cheaper_shapes(self.shape, found.partition.sizes)
         return Groups(found.partition, () if all(model.name == FULL.name for model in shapes) else shapes)
-
-    def _shapes(self, partition: Partition) -> tuple[BlockModel, ...]:
-        """The given shape for the groups where it is cheaper than a full block."""
-        return tuple(self.shape if offered(self.shape, c) else FULL for c in partition.sizes.tolist())
 
     def admits(self, layout: Layout) -> bool:
         """Whether a layout has the sharing, the numbers of groups and the shapes that the settings ask for."""
@@ -171,7 +167,7 @@ class Proposer:
             if hasattr(wanted, "block_model"):
                 if not set(names) <= {model.name for model in block_models(wanted.block_model)}:
                     return False
-            elif names != [model.name for model in self._shapes(partition)]:
+            elif names != [model.name for model in cheaper_shapes(self.shape, partition.sizes)]:
                 return False
         return True
 

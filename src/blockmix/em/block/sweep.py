@@ -14,14 +14,14 @@ import numpy as np
 from blockmix.em.block.e_step import Density, Posterior, posterior
 from blockmix.em.block.parameters import Layout, Parameters, block_of
 from blockmix.em.block.tails import expected_logs
-from blockmix.rows import Chunk, Rows
+from blockmix.rows import Additive, Chunk, Rows
 from blockmix.structure.types import FloatArray, IntArray
 
 _EMPTY = 1e-10  # share of the rows below which a component has no moments of its own
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class Statistics(Additive):
     """What a sweep learns.
 
     Attributes
@@ -64,17 +64,6 @@ class Statistics:
         """New means, shape (G, p); the overall mean, which is zero, for an empty component."""
         new = old + self.excess / np.where(self.mass > 0, self.mass, 1)[:, None]
         return np.where(self.empty[:, None], 0.0, new)
-
-    def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(
-            self.log_likelihood + other.log_likelihood,
-            self.weight + other.weight,
-            self.mass + other.mass,
-            self.excess + other.excess,
-            self.blur + other.blur,
-            self.scatter + other.scatter,
-            None if self.tail is None or other.tail is None else self.tail + other.tail,
-        )
 
 
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
