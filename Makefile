@@ -18,13 +18,14 @@ DOCS := $(VENV)/.docs-$(subst $(comma),-,$(EXTRAS))
 # In the order of the paper; topics and the two that are not in the paper come last.
 EXPERIMENTS := recovery covariance_recovery grid n_components real_sets gene_sets gene_correlations topics auto_rule monotone
 
-.PHONY: help demo test docs reproduce reproduce-full dev lint clean
+.PHONY: help demo test docs dist reproduce reproduce-full dev lint clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   install what is needed into $(VENV) and run examples/demo.py"
 	@echo "make test   install what is needed into $(VENV) and run all tests (ARGS='-k name' picks some)"
 	@echo "make docs   build the site into docs/_build/html, without a warning, and check it"
+	@echo "make dist   build the wheel and the sdist into dist/, and check them"
 	@echo "make reproduce       every experiment of the paper, few runs, to experiments/results/quick/"
 	@echo "make reproduce-full  the same with the paper's numbers of runs, to experiments/results/; resumes if killed"
 	@echo "make lint   ruff check, ruff format --check, mypy src"
@@ -44,6 +45,11 @@ docs: $(DOCS)
 	OMP_NUM_THREADS=1 $(RUN) -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	$(RUN) -m pytest -q tests/test_site.py
 	@echo "open docs/_build/html/index.html"
+
+dist: $(DEV)
+	rm -rf dist
+	$(RUN) -m build --no-isolation --outdir dist .
+	$(RUN) .ci/check_dist.py dist
 
 reproduce: $(READY)
 	@set -e; for name in $(EXPERIMENTS); do echo "== $$name"; $(RUN) experiments/$$name.py --quick $(ARGS); done

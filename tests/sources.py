@@ -50,6 +50,12 @@ def as_parquet(X: Matrix, path: Path, extra: str | None = None, row_group_size: 
     return path
 
 
+def as_arrow(X: Matrix, path: Path, rows: int = 150) -> Path:
+    """An Arrow file with several record batches."""
+    pd.DataFrame(X, columns=NAMES).to_feather(path, chunksize=rows)
+    return path
+
+
 def as_folder(X: Matrix, folder: Path) -> Path:
     (folder / "year=2026").mkdir(exist_ok=True)
     as_parquet(X[:300], folder / "a.parquet")
@@ -69,6 +75,7 @@ SOURCES: dict[str, Callable[[Matrix, Path], Any]] = {
     "factory": lambda X, folder: pieces_of(X),
     "factory of frames": lambda X, folder: pieces_of(pd.DataFrame(X, columns=NAMES)),
     "parquet": lambda X, folder: as_parquet(X, folder / "X.parquet"),
+    "arrow": lambda X, folder: as_arrow(X, folder / "X.arrow"),
     "parquet folder": lambda X, folder: as_folder(X, folder),
     "parquet columns": lambda X, folder: Parquet(as_parquet(X, folder / "X.parquet", extra="city"), NAMES),
     "csr": lambda X, folder: sparse.csr_array(X),

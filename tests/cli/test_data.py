@@ -37,10 +37,6 @@ def bad_files() -> dict[str, tuple[bytes, str]]:
             b"a,a\n1,2\n3,4\n",
             "has columns of the same name: a (1, 2); rename them, or leave them out",
         ),
-        "missing": (
-            text(gaps),
-            "has missing values in 3 of 178 rows: ash (3); replace them, leave out those rows",
-        ),
         "infinite": (text(infinite), "has infinite values in 1 of 178 rows: hue (1)"),
         "constant": (b"a,b\n1,2\n1,2\n1,2\n", "has 3 rows but no numeric column that varies"),
         "one row": (b"a,b\n1,2\n", "has only one row: at least two are needed"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from commands import command, in_a_terminal, large_csv
+from commands import command, in_a_terminal, large_csv, summary_of
 
 from blockmix.cli.messages import errors_reported
 
@@ -25,16 +25,27 @@ def test_a_bug_is_one_sentence_too(capsys: pytest.CaptureFixture[str], monkeypat
         raise KeyError("inside")
 
 
-@pytest.mark.parametrize(("components", "until"), [("2:9", "iteration"), ("9", ": random")])
-def test_ctrl_c_leaves_nothing(components: str, until: str) -> None:
-    # The estimator keeps its best parameters after an interrupt; red if the command wrote them as a result.
+def test_ctrl_c_before_the_first_result_leaves_nothing() -> None:
     file = large_csv()
-    arguments = ("fit", file, "--components", components, "--init", "random", "--out", "out")
-    seen, code = in_a_terminal(*arguments, until=until)
+    arguments = ("fit", file, "--components", "2:9", "--init", "random", "--out", "out")
+    seen, code = in_a_terminal(*arguments, until="iteration")
     assert code == 130, seen
     assert "blockmix: interrupted, nothing was written" in seen
     assert "Traceback" not in seen
     assert [path.name for path in Path().iterdir()] == [file]
+
+
+def test_ctrl_c_keeps_the_best_so_far() -> None:
+    # As the estimator does; red if an interrupted fit were taken for a finished one.
+    file = large_csv()
+    arguments = ("fit", file, "--components", "9", "--init", "random", "--out", "out")
+    seen, code = in_a_terminal(*arguments, until=": random")
+    assert code == 130, seen
+    assert "warning: interrupted after" in seen
+    assert "blockmix: interrupted, the best model so far was written" in seen
+    assert "Traceback" not in seen
+    assert summary_of("out")["outcome"] == "interrupted"
+    assert not list(Path().glob(".blockmix-*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

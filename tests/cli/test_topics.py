@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from commands import fails, lines_of, run
+from commands import fails, lines_of, run, summary_of
 
 
 def test_topics_of_reviews() -> None:
@@ -23,15 +23,22 @@ def test_topics_of_reviews() -> None:
         "columns.csv",
         "topics.csv",
         "topics.png",
+        "documents.csv",
+        "report.html",
         "summary.json",
     }
     assert [int(row["topic"]) for row in lines_of("out/rows.csv")] == [0] * 50 + [1] * 50
     assert "carpet, dirty" in done.stdout
+    typical = lines_of("out/documents.csv")
+    assert {line["topic"] for line in typical} == {"0", "1"}
+    assert all(line["text"] == texts[int(line["row"]) - 1] for line in typical)
+    assert all(line["rating"] == ("1" if line["topic"] == "0" else "5") for line in typical)
+    assert f"topic 1: {typical[-5]['text']}" in done.stdout
     assert {line["term"] for line in lines_of("out/columns.csv")} >= {"dirty", "metro"}
     predicted = run("predict", "out/model.blockmix", "reviews.csv", "--text", "review").stdout
     assert predicted == Path("out/rows.csv").read_text()
     assert "name the column of texts with --text" in fails("predict", "out/model.blockmix", "reviews.csv")
-    assert "holds topics, which have no report" in fails("report", "out/model.blockmix")
+    assert "holds topics, whose report blockmix topics writes" in fails("report", "out/model.blockmix")
     how_wrong = ("--text", "Review", "--rating", "STARS")
     sentence = "reviews.csv lacks 2 of 2 columns: Review (did you mean 'review'?), STARS (did you mean 'stars'?)"
     assert fails("topics", "reviews.csv", *how_wrong) == sentence
@@ -44,3 +51,57 @@ def test_topics_of_reviews() -> None:
     frame["stars"] = "good"
     frame.to_csv("words.csv", index=False)
     assert "holds 'good' in row 1" in fails("topics", "words.csv", *how, "--drop-missing")
+
+
+def reviews() -> None:
+    """Three kinds of reviews, with phrases, and a word that is in all of them."""
+    rng = np.random.default_rng(0)
+    kinds = (
+        ["dirty carpet", "rude manager", "old smoke"],
+        ["metro station", "near centre", "city walk"],
+        ["pool bar", "beach sun"],
+    )
+    texts = [" ".join(["hotel", *rng.choice(words, 4)]) for words in kinds for _ in range(60)]
+    pd.DataFrame({"review": texts}).to_csv("reviews.csv", index=False)
+
+
+def test_numbers_of_topics_are_compared_by_coherence_and_bic() -> None:
+    reviews()
+    done = run("topics", "reviews.csv", "--text", "review", "--n-topics", "2:4", "--groups", "6", "--out", "out")
+    lines = lines_of("out/selection.csv")
+    assert [line["n_topics"] for line in lines] == ["2", "3", "4"]
+    best = max(lines, key=lambda line: float(line["coherence"]))
+    assert str(summary_of("out")["n_topics"]) == best["n_topics"]
+    assert all(line["says"].startswith("topic 0: ") for line in lines)
+    assert "highest coherence" in done.stdout
+    assert "smallest bic" in done.stdout
+
+
+def test_words_and_phrases() -> None:
+    reviews()
+    Path("words.txt").write_text("hotel\nCarpet dirty")
+    how = ("topics", "reviews.csv", "--text", "review", "--topics", "3", "--groups", "4", "--out", "out")
+    run(*how, "--stop-words", "words.txt", "--ngrams", "2")
+    terms = {line["term"] for line in lines_of("out/columns.csv")}
+    assert "metro station" in terms
+    assert not {"hotel", "carpet", "dirty"} & terms
+    predicted = run("predict", "out/model.blockmix", "reviews.csv", "--text", "review").stdout
+    assert predicted == Path("out/rows.csv").read_text()
+    run(*how)
+    assert "dirty" in {line["term"] for line in lines_of("out/columns.csv")}
+    sentence = fails(*how, "--stop-words", "german")
+    assert sentence == "--stop-words german is neither english, nor none, nor a file of words"
+
+
+def test_a_group_of_most_words_is_called_background() -> None:
+    rng = np.random.default_rng(0)
+    words = [f"word{chr(97 + a)}{chr(97 + b)}" for a in range(8) for b in range(8)]
+    texts = [
+        " ".join([*rng.choice(words, 6), *(("metro", "station") if i % 2 else ("rude", "staff"))]) for i in range(300)
+    ]
+    pd.DataFrame({"review": texts}).to_csv("reviews.csv", index=False)
+    done = run("topics", "reviews.csv", "--text", "review", "--topics", "2", "--groups", "3", "--out", "out")
+    kinds = [line["kind"] for line in lines_of("out/columns.csv")]
+    assert kinds.count("background") > 34
+    assert f"Background: {kinds.count('background')} of 68 terms go with no others" in done.stdout
+    assert "background" in Path("out/topics.csv").read_text().splitlines()[0]

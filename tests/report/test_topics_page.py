@@ -77,7 +77,7 @@ def test_without_documents_and_ratings_there_are_names_only(fitted: Any, tmp_pat
 
 def test_counts_have_a_page_and_an_empty_topic_too(tmp_path: Path) -> None:
     counts = np.random.default_rng(0).poisson(1.0, (80, 12))
-    model = TopicBiclustering(2, 3, random_state=0, mixture=GaussianBiclustering(rounding=False)).fit(counts)
+    model = TopicBiclustering(2, 3, random_state=0).fit(counts)
     write_topics(model, tmp_path / "a.html", counts)
     assert read(tmp_path / "a.html")["isText"] is False
     texts, ratings = corpus()

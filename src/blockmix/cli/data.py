@@ -6,8 +6,8 @@ What the reader left out or decided is printed on standard error.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,14 @@ from blockmix.cli.messages import note
 from blockmix.cli.options import ReadingOptions
 from blockmix.cli.progress import progress_bar
 from blockmix.cli.reading import InputTable, read_table
+from blockmix.cli.reading.large import LargeTable
 from blockmix.cli.reading.table import shortened
-from blockmix.structure.extras import needed
-from blockmix.structure.types import FloatArray
+from blockmix.structure.types import FloatArray, IntArray
 
 _SHOWN = 8  # names in a note
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Data:
     """The table to fit, the column of known classes, and how the file was read."""
 
@@ -34,42 +34,54 @@ class Data:
 
     @property
     def X(self) -> Any:
-        """The numbers, as a data frame if the columns have names or some are left out; the model remembers them."""
-        names = self.table.names
-        if not self.table.named and names == tuple(f"x{j}" for j in range(len(names))):
-            return self.table.values
-        return needed("pandas", "app").DataFrame(self.table.values, columns=list(names), copy=False)
+        """The numbers for an estimator."""
+        return self.table.matrix()
 
     @property
     def labels(self) -> list[str | None] | None:
         """Known class of each row, None where there is none."""
         return None if self.label is None else self.table.texts[self.label]
 
-    def agreement(self, clusters: Sequence[int]) -> float | None:
+    def agreement(self, clusters: IntArray) -> float | None:
         """Adjusted Rand index of clusters and known classes, over the rows that have one."""
         if self.labels is None:
             return None
-        from blockmix.metrics import adjusted_rand
-
-        known = [(label, cluster) for label, cluster in zip(self.labels, clusters, strict=True) if label is not None]
-        if not known:
+        number = dict(zip(dict.fromkeys(self.labels), count()))
+        n_clusters = int(clusters.max()) + 2  # -1: a text without a topic
+        cells = np.array([-1 if label is None else number[label] for label in self.labels])
+        known = cells >= 0
+        if not known.any():
             raise ValueError(f"the column {self.label!r} of {self.table.source} is empty: there is nothing to compare")
-        return float(adjusted_rand(*map(list, zip(*known, strict=True))))
+        cells = cells[known] * n_clusters + clusters[known] + 1
+        return rand_of_counts(np.bincount(cells, minlength=len(number) * n_clusters).reshape(-1, n_clusters))
 
     def standardize(self) -> dict[str, FloatArray]:
         """Scale the columns to mean 0 and standard deviation 1; returns the scaling."""
-        values = self.table.values
-        largest = np.maximum(values.max(axis=0), -values.min(axis=0))
-        unit = values / largest  # so that squares do not overflow
-        scaling = {"location": unit.mean(axis=0) * largest, "scale": unit.std(axis=0) * largest}
+        scaling = self.table.scaling()
         self.scale(**scaling)
         return scaling
 
     def scale(self, location: FloatArray, scale: FloatArray) -> None:
-        """Replace the numbers by (x − location) / scale, in place to save memory."""
-        values = self.table.values
-        values -= location
-        values /= scale
+        """Replace the numbers by (x − location) / scale."""
+        self.table = self.table.scaled(location, scale)
+
+
+def rand_of_counts(table: IntArray) -> float:
+    """Adjusted Rand index of two labelings with these counts of pairs of labels; a million rows need no more memory.
+
+    Examples
+    --------
+    >>> rand_of_counts(np.array([[2, 0], [0, 3]])), round(rand_of_counts(np.array([[2, 1], [1, 2]])), 3)
+    (1.0, -0.071)
+    """
+    pairs = [
+        int((counts.astype(float) * (counts - 1)).sum()) for counts in (table, table.sum(axis=0), table.sum(axis=1))
+    ]
+    both, first, second = pairs
+    n = int(table.sum())
+    expected = first * second / (n * (n - 1)) if n > 1 else 0.0
+    most = (first + second) / 2
+    return 1.0 if both == most else (both - expected) / (most - expected)
 
 
 def read_file(
@@ -89,18 +101,19 @@ def read_data(
     only: tuple[str, ...] | None = None,
     to_fit: bool = True,
     top_variance: int | None = None,
+    gaps: bool = False,
 ) -> Data:
-    """The numbers of a file: complete, and if they are to be fitted, varying and not too many."""
+    """The numbers of a file, complete unless there may be gaps; varying and not too many if they are to be fitted."""
     table = read_file(file, options, () if label is None else (label,), only)
     for name in only or ():
         if name in table.left_out:
             raise ValueError(f"the column {name!r} of {table.source} is not numeric: {table.left_out[name]}")
-    table = table.complete(options.drop_missing)
+    table = table.complete(options.drop_missing, gaps)
     if to_fit:
         table = table.varying()
         if top_variance is not None:
             table = table.most_varying(top_variance)
-        check_memory(table.source, *table.values.shape)
+        check_memory(table.source, *table.shape)
     for text in [*_notes(table), *table.notes]:
         note(text)
     data = Data(table, label, options)
@@ -134,7 +147,7 @@ def _notes(table: InputTable) -> list[str]:
 
 def _revealing_columns(data: Data) -> list[str]:
     """Numeric columns that are a coding of the known classes."""
-    if data.labels is None:
+    if data.labels is None or isinstance(data.table, LargeTable):
         return []
     codes = np.unique([str(text) for text in data.labels], return_inverse=True)[1]
     first = np.unique(codes, return_index=True)[1]

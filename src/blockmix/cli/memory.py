@@ -6,7 +6,12 @@ import os
 from math import sqrt
 from pathlib import Path
 
-_MATRICES = 6  # of p × p numbers at the peak of a fit; measured with 3000 and 5000 columns
+from blockmix.cli.messages import note
+
+# Matrices of p × p numbers at the peak of a fit, its regroup: scatter, covariance, correlation, its definite form, that
+# in the order of the tree, and distances. Measured with 5000 columns: 6.0.
+_MATRICES = 6
+_WIDE = 4000  # columns from which a fit is announced
 _COPIES = 4  # of the table: itself, a copy for the starts, and what the fit needs
 
 
@@ -35,9 +40,15 @@ def available_memory() -> float:
 
 
 def check_memory(source: str, n_rows: int, n_columns: int) -> None:
-    """Raise a MemoryError if a table is too wide to be fitted in the available memory."""
+    """Say how much memory a wide table needs; raise a MemoryError if there is not as much."""
     required, available = needed_memory(n_rows, n_columns), available_memory()
     if required <= available or n_columns < n_rows:  # fewer columns are no remedy for too many rows
+        if n_columns >= _WIDE:
+            few = _WIDE // 2
+            note(
+                f"{n_columns} columns: a fit needs about {required / 1e9:.1f} GB of memory; --top-variance {few} would "
+                f"need {needed_memory(n_rows, few) / 1e9:.1f} GB and a fraction of the time"
+            )
         return
     fitting = int(sqrt(available / 2 / 8 / _MATRICES))
     rounded = fitting // 1000 * 1000 or fitting

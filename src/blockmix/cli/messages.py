@@ -18,6 +18,7 @@ import typer
 _OPTIONS = [
     (r"by extend\(n_components=range\((\d+), (\d+)\)\) of the table", r"such as --components \1:\2"),
     (r"by extend\(n_column_groups=range\((\d+), (\d+)\)\) of the table", r"such as --groups \1:\2"),
+    (r"extend\(\) of the table continues", "the best of them is kept"),
     (r"\bn_components=", "--components "),
     (r"\b(n_column_groups|n_groups)=", "--groups "),
     (r"\bshrinkage=", "--shrinkage "),

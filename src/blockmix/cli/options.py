@@ -9,15 +9,18 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 # Copies of the library's names: importing them would import NumPy, and slow down `blockmix --help`.
-RULES = ("auto", "optimal", "silhouette", "bic")
+RULES = ("auto", "optimal", "chance", "silhouette", "bic")
 STARTS = ("auto", "kmeans", "kmeans++", "random", "whitened", "hierarchical", "annealed", "portfolio")
 CRITERIA = ("bic", "icl", "aic")
+TAILS = ("normal", "t")
+FIGURES = ("pdf", "svg", "png")
 _LONGEST = 1_000_000  # numbers in a range
 
 
@@ -64,6 +67,17 @@ def groups(text: str) -> tuple[int | str, ...]:
     return tuple(found)
 
 
+def tails(text: str) -> tuple[str, ...]:
+    """Kinds of tails.
+
+    Examples
+    --------
+    >>> tails("normal,t")
+    ('normal', 't')
+    """
+    return tuple(dict.fromkeys(choice(*TAILS)(part.strip()) for part in text.split(",")))
+
+
 def choice(*known: str) -> Callable[[str], str]:
     """A parser that accepts only these words."""
 
@@ -96,6 +110,14 @@ def path(text: str) -> Path:
 class ReadingOptions:
     """How the file is read."""
 
+    columns: Annotated[
+        list[str] | None,
+        option("Use only columns whose names match, such as 'x*'. Can be repeated.", metavar="PATTERN"),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        option("Leave out columns whose names match, such as '*_id'. Can be repeated.", metavar="PATTERN"),
+    ] = None
     drop: Annotated[list[str] | None, option("Leave this column out. Can be repeated.", metavar="COL")] = None
     drop_missing: Annotated[bool, option("Leave out rows with missing or infinite values.", "--drop-missing")] = False
     missing: Annotated[
@@ -112,15 +134,18 @@ class ReadingOptions:
     layer: Annotated[str | None, option("Layer of an h5ad file; X by default.", metavar="NAME")] = None
 
 
+RawTextOption = Annotated[
+    bool,
+    option("Write texts that begin with = + - @ to csv as they are, without a disarming apostrophe.", "--raw-text"),
+]
+
+
 @dataclass(frozen=True)
 class WritingOptions:
     """Where the results go."""
 
     out: Annotated[Any, option("Folder for the results; created if needed.", parser=path, metavar="DIR")] = None
-    raw_text: Annotated[
-        bool,
-        option("Write texts that begin with = + - @ to csv as they are, without a disarming apostrophe.", "--raw-text"),
-    ] = False
+    raw_text: RawTextOption = False
     json: Annotated[bool, option("Print the summary as JSON, for programs, instead of text.", "--json")] = False
 
 
@@ -141,6 +166,17 @@ class MixtureOptions:
     shared: Annotated[
         bool, option("One partition of the columns, and one covariance, for all clusters.", "--shared")
     ] = False
+    compare_shared: Annotated[
+        bool, option("Compare covariances of each cluster with a shared one.", "--compare-shared")
+    ] = False
+    tails: Annotated[
+        Any,
+        option(
+            "Tails of the clusters: normal, or t, which holds up against outliers; normal,t compares both.",
+            parser=tails,
+            metavar="KIND",
+        ),
+    ] = "normal"
     scale: Annotated[
         bool,
         option("Standardize the columns. The clusters do not depend on it; means and BIC do.", "--scale"),
@@ -158,6 +194,70 @@ class MixtureOptions:
     ] = None
     max_iter: Annotated[int, option("Maximum number of iterations of a start.", min=1, metavar="N")] = 200
 
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """Parameters of the estimator of which several values are compared."""
+        shared = {"shared_covariance": [False, True]} if self.compare_shared else {}
+        return shared | ({"tails": list(self.tails)} if len(self.tails) > 1 else {})
+
+    @property
+    def n_candidates(self) -> int:
+        """Number of models that are compared; a shared covariance of one cluster is its own."""
+        return len(self.components) * len(self.groups) * prod(map(len, self.kinds.values()))
+
+
+@dataclass(frozen=True)
+class TopicOptions:
+    """The topics that are looked for."""
+
+    topics: Annotated[
+        Any,
+        option(
+            "Number of topics; several are compared by coherence and BIC.",
+            "--topics",
+            "--n-topics",
+            parser=counts,
+            metavar="N|A:B",
+        ),
+    ] = "5"
+    groups: Annotated[int, option("Number of word groups; 15 or more.", min=1, metavar="N")] = 20
+    words: Annotated[int, option("Number of words to keep.", min=1, metavar="N")] = 400
+    stop_words: Annotated[str, option("Words to leave out: english, none, or a file of words.", metavar="WORDS")] = (
+        "english"
+    )
+    ngrams: Annotated[int, option("Also count phrases of up to N words.", min=1, max=5, metavar="N")] = 1
+    seed: Annotated[int, option("Random seed.", min=0, max=2**32 - 1, metavar="N")] = 0
+
+
+def formats(text: str) -> tuple[str, ...]:
+    """Formats of figures.
+
+    Examples
+    --------
+    >>> formats("pdf,png")
+    ('pdf', 'png')
+    """
+    return tuple(dict.fromkeys(choice(*FIGURES)(part.strip()) for part in text.split(",")))
+
+
+@dataclass(frozen=True)
+class MoreOptions:
+    """Results on request."""
+
+    figures: Annotated[
+        Any,
+        option(
+            "Write figures for a paper: pdf, svg, png, or several of them, as in pdf,png.",
+            parser=formats,
+            metavar="FORMATS",
+        ),
+    ] = None
+    stability: Annotated[
+        bool, option("Measure how often groups and clusters come back when rows are weighed at random.", "--stability")
+    ] = False
+    resamples: Annotated[int, option("Random weighings of --stability for column groups.", min=1, metavar="N")] = 100
+    refits: Annotated[int, option("Random weighings of --stability for row clusters.", min=0, metavar="N")] = 25
+
 
 TopVarianceOption = Annotated[
     int | None,
@@ -165,6 +265,14 @@ TopVarianceOption = Annotated[
         "Keep only the N columns of largest variance, as measured in the file: for very wide tables in one unit.",
         min=1,
         metavar="N",
+    ),
+]
+CheckpointOption = Annotated[
+    Any,
+    option(
+        "Keep the state of the fit in this file; the same command resumes it if it was killed.",
+        parser=path,
+        metavar="FILE",
     ),
 ]
 LabelOption = Annotated[

@@ -1,4 +1,4 @@
-"""Writing the report of a saved model again.
+"""Reports of saved models: the page again, and how often their groups and clusters come back.
 
 What the command line leaves open (the table, how it was read, the candidates, the command) comes from the summary
 beside the model.
@@ -13,16 +13,20 @@ from typing import Any
 
 import numpy as np
 
+import blockmix
 from blockmix.cli import results
 from blockmix.cli.data import Data
-from blockmix.cli.fitting import Fitted, report
+from blockmix.cli.fitting import Fitted
 from blockmix.cli.messages import note, warnings_collected
-from blockmix.cli.options import ReadingOptions
+from blockmix.cli.options import MoreOptions, ReadingOptions, WritingOptions
 from blockmix.cli.predicting import read_for_model
+from blockmix.cli.running import report
+from blockmix.cli.stability import measure, write_stability
+from blockmix.cli.streams import check_output
 from blockmix.estimators.loading import load
 from blockmix.estimators.topics.biclustering import TopicBiclustering
 from blockmix.selection.table import CRITERIA, SelectionTable
-from blockmix.selection.trials import SelectionRow, Study
+from blockmix.selection.trials import KINDS, SelectionRow, Study
 
 _MARK = b'id="report-data"'  # in every page that blockmix writes
 
@@ -33,7 +37,7 @@ def write_page(
     """Write the report of a saved model; an existing page is not replaced by one that shows less."""
     model = load(path)
     if isinstance(model, TopicBiclustering):
-        raise ValueError(f"{path} holds topics, which have no report: blockmix topics draws them in topics.png")
+        raise ValueError(f"{path} holds topics, whose report blockmix topics writes")
     summary = _summary(path, model)
     page = out or path.parent / results.REPORT
     if page.is_file() and _MARK not in page.read_bytes():
@@ -55,6 +59,51 @@ def write_page(
     with warnings_collected():
         report(page, fitted, data, summary.get("command", command))
     print(f"Written: {page}")
+
+
+def write_again(
+    path: Path,
+    file: str | None,
+    options: MoreOptions,
+    settings: dict[str, Any],
+    reading: ReadingOptions,
+    writing: WritingOptions,
+    command: str,
+) -> None:
+    """Measure how often the groups and clusters of a saved model come back, and write tables and a page."""
+    model = load(path)
+    if isinstance(model, TopicBiclustering) or not hasattr(model, "stability"):
+        raise ValueError(f"{path} holds a {type(model).__name__}, whose stability cannot be measured")
+    summary = _summary(path, model)
+    units: str | None = settings["units"]
+    out: Path = writing.out or path.parent / "stability"
+    table = _fitted_to(path, summary) if file is None else file
+    with results.folder(out, "stability", [path, table]) as folder:
+        data = _data(path, model, table, units, reading, summary if file is None else {})
+        codes = None if units is None else [str(text) for text in data.table.texts[units]]
+        found = measure(model, data, options, settings["seed"], codes)
+        about: dict[str, Any] = {
+            "blockmix": blockmix.__version__,
+            "kind": "stability",
+            "command": command,
+            "model": str(path),
+            "file": data.table.source,
+            "folder": str(out),
+            "resamples": found.n_resamples,
+            "refits": found.n_refits,
+            "units": units,
+        }
+        with results.blaming(out):
+            about["files"] = [*write_stability(folder, found, writing.raw_text), results.SUMMARY, results.REPORT]
+            results.write_json(folder / results.SUMMARY, about)
+            fitted = Fitted(model, _comparison(model, summary), summary.get("warnings"), stability=found)
+            report(folder / results.REPORT, fitted, data, command)
+    if writing.json:
+        print(results.as_json(about | {"groups": [vars(group) for group in found.groups]}, ascii=True))
+        check_output()
+    else:
+        print(found)
+        print(f"\nWritten to {out}: {', '.join(about['files'])}")
 
 
 def _summary(path: Path, model: Any) -> dict[str, Any]:
@@ -100,5 +149,8 @@ def _comparison(model: Any, summary: dict[str, Any]) -> SelectionTable | None:
     rows = []
     for line in summary["selection"]:
         numbers = {name: np.nan for name in ("log_likelihood", *CRITERIA, "seconds") if line[name] is None}
-        rows.append(SelectionRow(**line | numbers | {"groups": tuple(map(int, line["groups"].split()))}))
+        kind = {name: line[name] for name in KINDS if name in line}
+        known = {name: value for name, value in line.items() if name not in kind}
+        groups = tuple(map(int, line["groups"].split()))
+        rows.append(SelectionRow(**known | numbers | {"groups": groups, "kind": kind}))
     return SelectionTable(tuple(rows), summary["criterion"], Study((), None, model, (), ()))

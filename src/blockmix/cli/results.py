@@ -18,16 +18,19 @@ from typing import IO, Any
 from uuid import uuid4
 
 MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
-SELECTION, TOPICS, HEATMAP = "selection.csv", "topics.csv", "topics.png"
+SELECTION, TOPICS, HEATMAP, TYPICAL = "selection.csv", "topics.csv", "topics.png", "documents.csv"
+GROUPS, CLUSTERS = "groups.csv", "clusters.csv"
 PREDICTIONS, PREDICTIONS_SUMMARY = "predictions.csv", "predictions.json"
 
 # The files that each kind of run may write; the last is the summary, which lists them.
 KINDS = {
-    "mixture": (MODEL, ROWS, COLUMNS, SELECTION, REPORT, SUMMARY),
-    "covariance": (MODEL, COLUMNS, REPORT, SUMMARY),
-    "topics": (MODEL, ROWS, COLUMNS, TOPICS, HEATMAP, SUMMARY),
+    "mixture": (MODEL, ROWS, COLUMNS, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
+    "covariance": (MODEL, COLUMNS, GROUPS, REPORT, SUMMARY),
+    "stability": (GROUPS, CLUSTERS, REPORT, SUMMARY),
+    "topics": (MODEL, ROWS, COLUMNS, TOPICS, HEATMAP, TYPICAL, SELECTION, REPORT, SUMMARY),
     "predictions": (PREDICTIONS, PREDICTIONS_SUMMARY),
 }
+_FIGURE = re.compile(r"figure-[a-z0-9-]+\.(pdf|svg|png)")
 _FORMULA = {"=", "+", "-", "@", "\t", "\r"}  # a spreadsheet takes a cell that begins so for a formula
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
@@ -54,7 +57,7 @@ def folder(out: Path, kind: str, inputs: Sequence[str | Path] = ()) -> Iterator[
             scratch.mkdir(parents=True)
         yield scratch
         if out.exists():
-            old = _replaceable(out, kind, inputs)
+            old = _replaceable(out, kind, inputs, [path.name for path in scratch.iterdir()])
             with blaming(out):
                 _swap(scratch, out, old)
         else:
@@ -69,8 +72,8 @@ def folder(out: Path, kind: str, inputs: Sequence[str | Path] = ()) -> Iterator[
                 parent.rmdir()
 
 
-def _replaceable(out: Path, kind: str, inputs: Sequence[str | Path]) -> list[str]:
-    """Files in `out` that a new run replaces: those of an earlier run of the same kind.
+def _replaceable(out: Path, kind: str, inputs: Sequence[str | Path], new: Sequence[str] = ()) -> list[str]:
+    """Files in `out` that a new run replaces: those of an earlier run of the same kind; `new` are written.
 
     Raises
     ------
@@ -79,8 +82,11 @@ def _replaceable(out: Path, kind: str, inputs: Sequence[str | Path]) -> list[str
     """
     if os.path.lexists(out) and not out.is_dir():
         raise ValueError(f"{out} is not a folder: give a folder for the results with --out")
-    present = [name for name in KINDS[kind] if os.path.lexists(out / name)]
-    foreign = [name for name in present if name not in _listed(out, kind) or (out / name).is_dir()]
+    listed = _listed(out, kind)
+    figures = [name for name in listed if isinstance(name, str) and _FIGURE.fullmatch(name)]
+    known = dict.fromkeys([*KINDS[kind], *figures, *new])
+    present = [name for name in known if os.path.lexists(out / name)]
+    foreign = [name for name in present if name not in listed or (out / name).is_dir()]
     if foreign:
         raise ValueError(
             f"{out} has a {foreign[0]} that is not the result of an earlier run of this kind: give another folder with "

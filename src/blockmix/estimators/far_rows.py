@@ -44,8 +44,8 @@ class FarRows:
         """Rows that one normal row in a thousand exceeds in `outlier_scores_`, a boolean array of shape (N,)."""
         check_is_fitted(self)
         # NaN for a row without values, which is not far.
-        limits = np.asarray(chi2.ppf(_CLEAN, np.arange(self.n_features_in_ + 1)))
-        return np.asarray(self.outlier_scores_ > limits[getattr(self, "n_values_", self.n_features_in_)])
+        n_values = getattr(self, "n_values_", self.n_features_in_)
+        return np.asarray(self.outlier_scores_ > limits(self.n_features_in_)[n_values])
 
     def group_distances(self, X: Any) -> FloatArray:
         """Squared distance of each row from its most probable component in each of its column groups, shape (N, K).
@@ -60,6 +60,11 @@ class FarRows:
         scorer: Scorer = self._scorer()  # type: ignore[attr-defined]
         with one_blas_thread():
             yield from rows.map(partial(_chunk_distances, scorer=scorer, parameters=self._parameters))
+
+
+def limits(n_columns: int) -> FloatArray:
+    """The score that one normal row in a thousand exceeds, for rows with 0 … p values, shape (p + 1,)."""
+    return np.asarray(chi2.ppf(_CLEAN, np.arange(n_columns + 1)))
 
 
 def far_rows(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:

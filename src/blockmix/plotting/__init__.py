@@ -14,6 +14,7 @@ from blockmix.plotting.heatmaps import (
     importance_heatmap,
     share_heatmap,
 )
+from blockmix.plotting.style import style
 
 __all__ = [
     "checkerboard",
@@ -26,4 +27,5 @@ __all__ = [
     "likelihood_trace",
     "selection_curve",
     "share_heatmap",
+    "style",
 ]

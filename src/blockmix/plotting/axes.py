@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blockmix.plotting.style import current, points
 from blockmix.structure.extras import needed
 from blockmix.structure.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_NAMES = 60  # more column names than this are unreadable
 MOST_PIXELS = 1000  # along one side: more than a figure shows
-SIGNED = "RdBu_r"  # blue is negative, red positive; color-blind safe
-SHARES = "Blues"  # from 0 to 1
-
-# Okabe and Ito's colors, slightly muted, and two more; a column alone is gray.
-GROUP_COLORS = ("#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b")
-ALONE = "#a9aeb5"
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
@@ -29,9 +23,18 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def new_axes(rows: int, columns: int, width: float, height: float) -> Any:
-    """Axes of a new figure of this size in inches; an array of them if there are several."""
+    """Axes of a new figure of this size in inches, or of the style's width; an array of them if there are several."""
     pyplot = needed("matplotlib.pyplot", "app")
+    if (most := current().width) is not None:
+        width, height = most, height * min(1.0, most / width * 1.2)  # room for the names, which shrink less
     return pyplot.subplots(rows, columns, figsize=(width, height), layout="constrained")[1]
+
+
+def color_scale(image: Any, ax: Axes | list[Axes], label: str, **settings: Any) -> Any:
+    """The color scale of an image: beside it, or below it in the width of one column."""
+    figure = (ax if isinstance(ax, list) else [ax])[0].figure
+    place = {"shrink": 0.8} if current().width is None else {"location": "bottom", "aspect": 40, "pad": 0.02}
+    return figure.colorbar(image, ax=ax, label=label, **(place | settings))
 
 
 def sharp(values: FloatArray) -> FloatArray:
@@ -50,11 +53,11 @@ def name_columns(ax: Axes, names: Sequence[str] | None, order: IntArray, *, both
     p = len(order)
     if names is not None and len(names) != p:
         raise ValueError(f"names has {len(names)} entries for {p} columns: give one per column")
-    if names is not None and p <= MOST_NAMES:
+    if names is not None and p <= current().names:
         shown = [names[j] for j in order]
-        ax.set_xticks(range(p), shown, rotation=90, fontsize=7)
+        ax.set_xticks(range(p), shown, rotation=90, fontsize=points(7))
         if both:
-            ax.set_yticks(range(p), shown, fontsize=7)
+            ax.set_yticks(range(p), shown, fontsize=points(7))
         return
     ax.set_xlabel(f"{p} columns in group order")
     ax.set_xticks([])
@@ -64,7 +67,8 @@ def name_columns(ax: Axes, names: Sequence[str] | None, order: IntArray, *, both
 
 def group_color(number: int, size: int) -> str:
     """Color of the group with this number; gray for a column alone."""
-    return ALONE if size == 1 else GROUP_COLORS[number % len(GROUP_COLORS)]
+    look = current()
+    return look.alone if size == 1 else look.groups[number % len(look.groups)]
 
 
 def whole_numbers(ax: Axes) -> None:

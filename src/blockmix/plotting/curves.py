@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from blockmix.grouping.hierarchical import cut, spans
-from blockmix.plotting.axes import ALONE, GROUP_COLORS, axes_or_new, group_color, name_columns, whole_numbers
+from blockmix.plotting.axes import axes_or_new, group_color, name_columns, whole_numbers
+from blockmix.plotting.style import current, points
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -63,7 +64,7 @@ def dendrogram(
             transform=ax.get_yaxis_transform(),
             ha="right",
             va="bottom",
-            fontsize=8,
+            fontsize=points(8),
         )
     ax.set_xlim(-0.5, p - 0.5)
     ax.set_ylim(0, heights[-1])
@@ -87,7 +88,7 @@ def _branches(tree: FloatArray, partition: Partition) -> tuple[list[FloatArray],
         at[p + k] = (at[a] + at[b]) / 2
         group[p + k] = group[a] if group[a] == group[b] else -1
         lines.append(np.array([[at[a], height[a]], [at[a], tree[k, 2]], [at[b], tree[k, 2]], [at[b], height[b]]]))
-        colors.append(ALONE if group[p + k] < 0 else group_color(int(group[p + k]), 2))
+        colors.append(current().alone if group[p + k] < 0 else group_color(int(group[p + k]), 2))
     return lines, colors
 
 
@@ -105,7 +106,7 @@ def likelihood_trace(trace: ArrayLike, *, title: str = "", ax: Axes | None = Non
         raise ValueError("the trace is empty: fit the model first")
     ax = axes_or_new(ax, 6, 3.5)
     marker = "o" if len(values) <= 40 else None
-    ax.plot(np.arange(1, len(values) + 1), values, color=GROUP_COLORS[0], marker=marker, markersize=4)
+    ax.plot(np.arange(1, len(values) + 1), values, color=group_color(0, 2), marker=marker, markersize=4)
     ax.annotate(f"{values[-1]:.1f}", (len(values), values[-1]), xytext=(0, -12), textcoords="offset points", ha="right")
     whole_numbers(ax)
     ax.set_xlabel("iteration")
@@ -142,10 +143,10 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
     for row in rows:
         label = ", ".join([str(getattr(row, line)), *(f"{key}={value}" for key, value in row.kind.items())])
         curves.setdefault(label, []).append((getattr(row, x), getattr(row, name)))
-    for i, (label, points) in enumerate(curves.items()):
-        color = GROUP_COLORS[i % len(GROUP_COLORS)]
+    for i, (label, places) in enumerate(curves.items()):
+        color = group_color(i, 2)
         ax.plot(
-            *np.transpose(sorted(points)), color=color, marker=_MARKERS[i % len(_MARKERS)], markersize=5, label=label
+            *np.transpose(sorted(places)), color=color, marker=_MARKERS[i % len(_MARKERS)], markersize=5, label=label
         )
     if rows:
         best = min([row for row in rows if not row.degenerate] or rows, key=lambda row: getattr(row, name))
@@ -153,7 +154,7 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
         ax.plot(*place, marker="o", markersize=14, fillstyle="none", color="black", markeredgewidth=1.5)
     if len(curves) > 1:
         heading = "components" if over_groups else "column groups"
-        ax.legend(title=heading, fontsize=8, frameon=False, ncols=1 + len(curves) // 9)
+        ax.legend(title=heading, fontsize=points(8), frameon=False, ncols=1 + len(curves) // 9)
     whole_numbers(ax)
     ax.set_xlabel("number of column groups" if over_groups else "number of components")
     ax.set_ylabel(name.upper())

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from blockmix.plotting.axes import ALONE, GROUP_COLORS, MOST_NAMES, axes_or_new, group_color, name_columns
+from blockmix.plotting.axes import axes_or_new, group_color, name_columns
+from blockmix.plotting.style import current, points
 from blockmix.plotting.views import aligned_labels
 from blockmix.structure.types import IntArray
 
@@ -51,12 +52,23 @@ def group_comparison(
     ax.imshow(moves[None], cmap="binary", vmin=0, vmax=1, aspect="auto", interpolation="nearest", extent=strip)
     ax.set_ylim(G - 0.1, -0.5)
     ax.hlines(np.arange(G) + 0.5, -0.5, p - 0.5, color="white", linewidth=2)
-    if p <= MOST_NAMES:
+    if p <= current().names:
         for g, j in np.ndindex(G, p):
             color = "black" if sizes[g][shown[g, j]] == 1 else "white"
-            ax.text(j, g, _letter(int(shown[g, j])), ha="center", va="center", color=color, fontsize=8, weight="bold")
+            ax.text(
+                j,
+                g,
+                _letter(int(shown[g, j])),
+                ha="center",
+                va="center",
+                color=color,
+                fontsize=points(8),
+                weight="bold",
+            )
     ax.set_yticks(
-        [*range(G), G - 0.26], [*(f"component {g}" for g in range(G)), f"moves ({int(moves.sum())})"], fontsize=8
+        [*range(G), G - 0.26],
+        [*(f"component {g}" for g in range(G)), f"moves ({int(moves.sum())})"],
+        fontsize=points(8),
     )
     ax.tick_params(length=0)
     name_columns(ax, names, order, both=False)
@@ -80,13 +92,13 @@ def cluster_stability(clusters: Sequence[Any], *, ax: Axes | None = None) -> Axe
     """
     ax = axes_or_new(ax, 5, 1.2 + 0.4 * len(clusters))
     at = np.arange(len(clusters))
-    ax.barh(at, [found.stability for found in clusters], height=0.6, color=GROUP_COLORS[0], label="stability")
+    ax.barh(at, [found.stability for found in clusters], height=0.6, color=group_color(0, 2), label="stability")
     ax.plot([found.certainty for found in clusters], at, "k|", markersize=14, markeredgewidth=2, label="certainty")
     for level in (0.85, 0.95):
-        ax.axvline(level, color=ALONE, linewidth=1, linestyle="--", zorder=0)
-    ax.set_yticks(at, [f"component {found.component}\n{found.rows} rows" for found in clusters], fontsize=8)
+        ax.axvline(level, color=current().alone, linewidth=1, linestyle="--", zorder=0)
+    ax.set_yticks(at, [f"component {found.component}\n{found.rows} rows" for found in clusters], fontsize=points(8))
     ax.invert_yaxis()
     ax.set_xlim(0, 1)
     ax.set_xlabel("Jaccard index with the most similar cluster of a refit, mean")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, frameon=False, fontsize=8)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, frameon=False, fontsize=points(8))
     return ax

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockmix.plotting.axes import MOST_PIXELS, SHARES, SIGNED, axes_or_new, borders, name_columns, new_axes, sharp
+from blockmix.plotting.axes import MOST_PIXELS, axes_or_new, borders, color_scale, name_columns, new_axes, sharp
 from blockmix.plotting.binning import binned, bins
+from blockmix.plotting.style import current, points
 from blockmix.plotting.views import board_view
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
@@ -42,7 +43,7 @@ def correlation_heatmap(
     """
     ax = axes_or_new(ax, 6, 5.5)
     image = _correlations(ax, R, partition, names, title)
-    ax.figure.colorbar(image, ax=ax, label="correlation", shrink=0.8)
+    color_scale(image, ax, "correlation")
     return ax
 
 
@@ -74,15 +75,20 @@ def correlation_pair(
     -------
     array of two Axes
     """
-    left, right = new_axes(1, 2, 11.5, 5.5) if ax is None else ax
+    left, right = _two_axes() if ax is None else ax
     before = f"{title}: " if title else ""
     _correlations(left, observed, partition, names, f"{before}observed")
     image = _correlations(right, estimated, partition, names, f"{before}estimated")
     if colorbar:
-        right.figure.colorbar(image, ax=[left, right], label="correlation", shrink=0.8)
+        color_scale(image, [left, right], "correlation")
     pair = np.empty(2, dtype=object)
     pair[:] = [left, right]
     return pair
+
+
+def _two_axes() -> Any:
+    """Two Axes side by side, or in the width of one column below each other."""
+    return new_axes(1, 2, 11.5, 5.5) if current().width is None else new_axes(2, 1, 6, 11)
 
 
 def share_heatmap(
@@ -106,8 +112,8 @@ def share_heatmap(
     ax : Axes, optional
     """
     ax = axes_or_new(ax, 6, 5.5)
-    image = _correlations(ax, shares, partition, names, title, colors=(SHARES, 0.0))
-    ax.figure.colorbar(image, ax=ax, label="share of resamples in one group", shrink=0.8)
+    image = _correlations(ax, shares, partition, names, title, shares=True)
+    color_scale(image, ax, "share of resamples in one group")
     return ax
 
 
@@ -117,9 +123,9 @@ def _correlations(
     partition: Partition,
     names: Sequence[str] | None,
     title: str,
-    colors: tuple[str, float] = (SIGNED, -1.0),
+    shares: bool = False,
 ) -> Any:
-    """Draw a matrix in group order; `colors` are a map and the value at its lower end."""
+    """Draw a matrix in group order, of correlations or of shares from 0 to 1."""
     from matplotlib.patches import Rectangle
 
     p, order = partition.n_columns, partition.order
@@ -127,7 +133,7 @@ def _correlations(
         raise ValueError(f"a correlation matrix of shape {R.shape} does not fit a partition of {p} columns")
     cells = bins(p, MOST_PIXELS)
     shown = binned(R[np.ix_(order, order)], cells, cells)
-    map_name, lowest = colors
+    map_name, lowest = (current().shares, 0.0) if shares else (current().signed, -1.0)
     image = ax.imshow(sharp(shown), cmap=map_name, vmin=lowest, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
     column = ax.get_window_extent().width * 72 / (ax.figure.dpi * p)  # width in points
     for start, size in zip(borders(partition.sizes), partition.sizes, strict=False):
@@ -178,16 +184,16 @@ def checkerboard(
     edges = np.searchsorted(board.row_bins, borders(sizes))
     extent = (-0.5, p - 0.5, edges[-1] - 0.5, -0.5)
     limit, values = board.limit, sharp(board.values)
-    image = ax.imshow(values, cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
+    image = ax.imshow(values, cmap=current().signed, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
     ax.hlines(edges[1:-1] - 0.5, -0.5, p - 0.5, color="black", linewidth=1.5)
     if partition.n_groups <= p // 2 or p <= 100:
         ax.vlines(borders(partition.sizes)[1:-1] - 0.5, -0.5, edges[-1] - 0.5, color="black", linewidth=0.7)
     ticks = [f"{name}\n{size} row{'' if size == 1 else 's'}" for name, size in zip(clusters, sizes, strict=True)]
-    ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, ticks, fontsize=8)
+    ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, ticks, fontsize=points(8))
     ax.tick_params(axis="y", length=0)
     name_columns(ax, names, order, both=False)
     ax.set_title(title)
-    ax.figure.colorbar(image, ax=ax, label="standard deviations from the column's mean", shrink=0.8, extend="both")
+    color_scale(image, ax, "standard deviations from the column's mean", extend="both")
     return ax
 
 
@@ -220,15 +226,16 @@ def importance_heatmap(
     ax = axes_or_new(ax, width, 1.9 + 0.27 * K)
     with np.errstate(divide="ignore"):
         level = np.clip(np.log2(importance.T / 100), -2, 2)
-    image = ax.imshow(level, cmap=SIGNED, vmin=-2, vmax=2, aspect="auto", interpolation="nearest")
+    image = ax.imshow(level, cmap=current().signed, vmin=-2, vmax=2, aspect="auto", interpolation="nearest")
+    brightness = np.asarray(image.cmap(image.norm(level)))[..., :3] @ (0.3, 0.59, 0.11)
     for k, g in np.argwhere(np.isfinite(importance.T)):
-        color = "white" if abs(level[k, g]) > 1.3 else "black"
-        ax.text(g, k, f"{importance[g, k]:.0f}", ha="center", va="center", fontsize=8, color=color)
-    ax.set_yticks(range(K), groups, fontsize=8)
-    ax.set_xticks(range(G), topics, fontsize=8)
+        color = "white" if brightness[k, g] < 0.45 else "black"
+        ax.text(g, k, f"{importance[g, k]:.0f}", ha="center", va="center", fontsize=points(8), color=color)
+    ax.set_yticks(range(K), groups, fontsize=points(8))
+    ax.set_xticks(range(G), topics, fontsize=points(8))
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
-    ax.set_title(title, fontsize=10)
-    bar = ax.figure.colorbar(image, ax=ax, label="importance, % of the average over all documents", shrink=0.7)
+    ax.set_title(title, fontsize=points(10))
+    bar = color_scale(image, ax, "importance, % of the average over all documents", shrink=0.7)
     bar.set_ticks([-2, -1, 0, 1, 2], labels=["≤ 25", "50", "100", "200", "≥ 400"])
     return ax

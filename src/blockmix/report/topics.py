@@ -63,7 +63,7 @@ def _facts(topics: Topics) -> list[dict[str, str]]:
     model, ratings = topics.model, topics.ratings
     several = sum(len(terms) > 1 for terms in model.term_groups_)
     note = f"{several} of several terms" + (
-        ", one is background" if any(_is_background(model, k) for k in range(len(model.term_groups_))) else ""
+        ", one is background" if any(is_background(model, k) for k in range(len(model.term_groups_))) else ""
     )
     facts = [
         ("Documents", grouped(len(model.labels_)), ""),
@@ -107,9 +107,10 @@ def _group(topics: Topics, k: int) -> dict[str, Any]:
         "name": model.group_names_[k],
         "terms": [term for term, _ in terms],
         "weights": [round(weight, 3) for _, weight in terms],
-        "background": _is_background(model, k),
+        "background": is_background(model, k),
     }
 
 
-def _is_background(model: TopicBiclustering, k: int) -> bool:
+def is_background(model: TopicBiclustering, k: int) -> bool:
+    """Whether a term group is the background: more than half of the terms, which go with no others."""
     return len(model.term_groups_[k]) > _BACKGROUND * len(model.terms_)

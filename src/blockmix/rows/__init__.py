@@ -6,6 +6,7 @@ this one does not know what is computed from them.
 """
 
 from blockmix.rows.array import ArrayRows
+from blockmix.rows.arrow import Arrow
 from blockmix.rows.blas import one_blas_thread
 from blockmix.rows.chunks import Chunk, Rows
 from blockmix.rows.opening import in_memory, is_elsewhere, opened
@@ -17,6 +18,7 @@ __all__ = [
     "EXACT",
     "Additive",
     "ArrayRows",
+    "Arrow",
     "Chunk",
     "Parquet",
     "Resolution",

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from blockmix.rows.array import ArrayRows
+from blockmix.rows.arrow import Arrow
 from blockmix.rows.chunks import Rows
 from blockmix.rows.frames import ChunkFactory, SparseTable
 from blockmix.rows.npy import ArrayFile
@@ -21,8 +22,13 @@ from blockmix.structure.types import FloatArray
 
 def is_elsewhere(X: Any) -> bool:
     """Whether X need not be in memory: then it is checked as it is read, and not by scikit-learn beforehand."""
-    known = isinstance(X, (str, os.PathLike, Parquet, np.memmap, Iterator)) or is_dask(X)
+    known = isinstance(X, (str, os.PathLike, np.memmap, Iterator)) or is_source(X) or is_dask(X)
     return known or (callable(X) and not hasattr(X, "__array__"))
+
+
+def is_source(X: Any) -> bool:
+    """Whether X is a `Source`, such as `Parquet`."""
+    return callable(getattr(X, "pieces", None))
 
 
 def is_dask(X: Any) -> bool:
@@ -35,7 +41,7 @@ def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None, gaps: b
 
     Parameters
     ----------
-    X : path, Parquet, numpy.memmap, dask.array, dask.dataframe, or function that returns an iterator of chunks
+    X : path, Source such as Parquet, numpy.memmap, dask.array or dask.dataframe, or function that returns chunks
     weights : array of shape (N,) or None
         How often each row counts.
     dtype : type or None
@@ -64,7 +70,7 @@ def _source(X: Any) -> Source:
         return _file(Path(X))
     if isinstance(X, Iterator):
         raise TypeError("X can be read only once, and a fit reads it many times: give the function that makes it")
-    return X if isinstance(X, Parquet) else ChunkFactory.of(X)
+    return X if is_source(X) else ChunkFactory.of(X)
 
 
 def _file(path: Path) -> Source:
@@ -72,4 +78,9 @@ def _file(path: Path) -> Source:
         return ArrayFile.load(path)
     if path.suffix in (".parquet", ".pq") or path.is_dir():
         return Parquet(path)
-    raise ValueError(f"{path} is no file that rows are read from: give .npy, .parquet or a folder of .parquet files")
+    if path.suffix in (".arrow", ".feather"):
+        return Arrow(path)
+    raise ValueError(
+        f"{path} is no file that rows are read from: give .npy, .parquet, .arrow or .feather, or a folder of .parquet "
+        "files"
+    )

@@ -61,36 +61,20 @@ class Parquet:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """Single precision if all columns have it."""
-        return np.result_type(*self._types(self.files[0], _file(self.files[0])))
+        return np.result_type(*column_types(self.files[0], _file(self.files[0]).schema_arrow, self.names))
 
     def pieces(self) -> Iterator[Piece]:
         """Chunks of each row group in turn; no more than one chunk of it is in memory."""
         for path in self.files:
             file = _file(path)
-            self._types(path, file)
+            column_types(path, file.schema_arrow, self.names)
             for group in range(file.num_row_groups):
                 name = f"{path}, row group {group}"
                 try:
                     for batch in file.iter_batches(chunk_rows(self.n_columns), [group], self.names):
-                        yield Piece(name, batch.num_rows, partial(_values, batch, self.names))
+                        yield Piece(name, batch.num_rows, partial(side_by_side, batch, self.names))
                 except Exception as error:
                     raise ValueError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
-
-    def _types(self, path: Path, file: Any) -> list[Any]:
-        """Types of the columns of a file, which are numbers."""
-        schema, types = file.schema_arrow, []
-        for name in self.names:
-            at = schema.get_field_index(name)
-            if at < 0:
-                raise ValueError(f"{path} has no column {name!r}, it has {', '.join(schema.names)}")
-            kind = schema.field(at).type
-            try:
-                types.append(np.dtype(kind.to_pandas_dtype()))
-            except (NotImplementedError, TypeError):
-                types.append(np.dtype(object))
-            if types[-1].kind not in "biuf":
-                raise ValueError(f"column {name!r} of {path} holds {kind}: choose columns of numbers")
-        return types
 
 
 def _file(path: Path) -> Any:
@@ -104,7 +88,24 @@ def _file(path: Path) -> Any:
         raise ValueError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
 
 
-def _values(batch: Any, names: list[str]) -> Any:
-    """The columns of a batch side by side; a missing value is NaN."""
+def column_types(path: Path, schema: Any, names: list[str]) -> list[Any]:
+    """Types of the columns of a file with this pyarrow schema, which must be numbers."""
+    types = []
+    for name in names:
+        at = schema.get_field_index(name)
+        if at < 0:
+            raise ValueError(f"{path} has no column {name!r}, it has {', '.join(schema.names)}")
+        kind = schema.field(at).type
+        try:
+            types.append(np.dtype(kind.to_pandas_dtype()))
+        except (NotImplementedError, TypeError):
+            types.append(np.dtype(object))
+        if types[-1].kind not in "biuf":
+            raise ValueError(f"column {name!r} of {path} holds {kind}: choose columns of numbers")
+    return types
+
+
+def side_by_side(batch: Any, names: list[str]) -> Any:
+    """The columns of a pyarrow batch side by side; a missing value is NaN."""
     columns = [batch.column(batch.schema.get_field_index(name)).to_numpy(zero_copy_only=False) for name in names]
     return np.stack(columns).T

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from blockmix.cli.reading.table import InputTable, check_present, check_unique, 
 from blockmix.cli.reading.text import Batches
 from blockmix.structure.types import BoolArray, FloatArray
 
-_INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
-_LEVEL = re.compile(r"__index_level_\d+__")  # what pandas calls its index in parquet, wherever it stands
+INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
+LEVEL = re.compile(r"__index_level_\d+__")  # what pandas calls its index in parquet, wherever it stands
 _GROWTH = 1.25  # of the matrix when it is full
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # including those that reverse text
 _NUMBER = r"^[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|(?i:nan|inf|infinity))$"
@@ -26,18 +27,53 @@ _NUMBER = r"^[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|(?i:nan|inf|infinity))$"
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns to return as text, those to leave out, the only ones to return as numbers, and texts to ignore."""
+    """The columns to return as text, those to leave out, the only ones to return as numbers, and texts to ignore.
+
+    `columns` and `exclude` are patterns of names, which `chosen` turns into `only` and `dropped`.
+    """
 
     kept: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     only: tuple[str, ...] | None = None
     missing: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+def chosen(source: str, names: Sequence[str], wanted: Wanted) -> Wanted:
+    """What is wanted of these columns, with names instead of patterns.
+
+    Raises
+    ------
+    ValueError
+        A pattern matches no column.
+    """
+    for option, patterns in (("--columns", wanted.columns), ("--exclude", wanted.exclude)):
+        idle = [pattern for pattern in patterns if not _matching(names, [pattern])]
+        if idle:
+            raise ValueError(
+                f"{option} {shlex.quote(idle[0])} matches no column of {source}: it has {shortened([*names])}"
+            )
+    only = wanted.only
+    if only is None and wanted.columns:
+        only = tuple(name for name in _matching(names, wanted.columns) if name not in wanted.kept)
+    dropped = dict.fromkeys((*wanted.dropped, *_matching(names, wanted.exclude)))
+    return replace(wanted, dropped=tuple(name for name in dropped if name not in wanted.kept), only=only)
+
+
+def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def shown_name(name: str, place: int) -> str:
+    """A name that cannot control the terminal it is printed on, and is empty only in the first place."""
+    return _CONTROL.sub("\ufffd", name) or (f"column {place}" if place else "")
 
 
 def collect(source: str, found: Batches, wanted: Wanted, report: Callable[[], object] | None = None) -> InputTable:
     """Read all batches into a table; `report` is called after each."""
-    # A name must not control the terminal it is printed on.
-    names = tuple(_CONTROL.sub("\ufffd", name) or (f"column {j}" if j else "") for j, name in enumerate(found.names))
+    names = tuple(shown_name(name, j) for j, name in enumerate(found.names))
+    wanted = chosen(source, names, wanted)
     check_unique(source, names, wanted.dropped)
     check_present(source, names, (*wanted.kept, *wanted.dropped))
     check_present(source, names, wanted.only or ())
@@ -60,7 +96,7 @@ class _Columns:
         place = {name: j for j, name in enumerate(names)}
         apart = {*wanted.kept, *wanted.dropped}
         self._read = [j for j, name in enumerate(names) if name not in apart]
-        index = {j for j in self._read if (j == 0 and names[j] in _INDEX) or _LEVEL.fullmatch(names[j])}
+        index = {j for j in self._read if (j == 0 and names[j] in INDEX) or LEVEL.fullmatch(names[j])}
         order = names if wanted.only is None else wanted.only
         self._wanted = [place[name] for name in order if name not in apart and place[name] not in index]
         # A first column that is not wanted may name the rows, even if it holds numbers.
@@ -111,7 +147,7 @@ class _Columns:
             tuple(self._names[self._numeric[k]] for k in used),
             self._matrix if len(used) == len(self._numeric) else self._matrix[:, used],
             range(1, self.n_rows + 1) if row_names is None else row_names,
-            {self._names[j]: _texts(cells) for j, cells in self._kept.items()},
+            {self._names[j]: texts_of(cells) for j, cells in self._kept.items()},
             {self._names[j]: why for j, why in sorted(left_out.items())},
             named,
             named_by,
@@ -137,7 +173,7 @@ class _Columns:
     def _chosen_row_names(self) -> tuple[str | None, list[str] | None]:
         """The first column whose cells all differ, and its cells."""
         for j, cells in self._row_names.items():
-            texts = [str(text) for text in _texts(cells)]
+            texts = [str(text) for text in texts_of(cells)]
             if len(set(texts)) == len(texts):
                 return self._names[j], texts
         return None, None
@@ -188,6 +224,7 @@ def _all_differ(cells: Any) -> bool:
     return bool(pc.count_distinct(cells).as_py() == len(cells))
 
 
-def _texts(pieces: list[Any]) -> list[str | None]:
+def texts_of(pieces: Iterable[Any]) -> list[str | None]:
+    """Cells as texts, None where they are empty."""
     same: dict[Any, str | None] = {None: None}  # one string for a class that a million rows share
     return [same.setdefault(cell, str(cell)) for piece in pieces for cell in piece.to_pylist()]

@@ -17,7 +17,8 @@ import numpy as np
 from blockmix.anndata import matrix
 from blockmix.cli.memory import available_memory
 from blockmix.cli.options import ReadingOptions
-from blockmix.cli.reading.columns import Wanted, collect
+from blockmix.cli.reading.columns import Wanted, chosen, collect
+from blockmix.cli.reading.large import is_large, open_large
 from blockmix.cli.reading.table import InputTable, check_present, check_unique
 from blockmix.cli.reading.text import Batches, open_text
 from blockmix.structure.extras import needed
@@ -44,7 +45,7 @@ def read_table(
     only : tuple of str, optional
         The numeric columns to return, in this order; all by default.
     progress : callable, optional
-        Called with the number of bytes of a text file read so far.
+        Called with the number of bytes of a text file, or of a large file, read so far.
 
     Returns
     -------
@@ -56,22 +57,26 @@ def read_table(
         One sentence that says what is wrong with the file.
     """
     options = options or ReadingOptions()
-    wanted = Wanted(kept, tuple(options.drop or ()), only, ("", *(text.strip() for text in options.missing or ())))
+    missing = ("", *(text.strip() for text in options.missing or ()))
+    patterns = tuple(options.columns or ()), tuple(options.exclude or ())
+    wanted = Wanted(kept, tuple(options.drop or ()), only, missing, *patterns)
     if str(path) == "-":
         return _piped("standard input", sys.stdin.buffer.read(), options, wanted)
     file, source = Path(path), str(path) or "."
     kind = file.suffix.lower()
-    if file.is_dir():
+    if file.is_dir() and not is_large(file):
         raise ValueError(f"{source} is a folder: give a file")
     if not file.exists():
         raise FileNotFoundError(f"{source} does not exist")
-    if not file.is_file():
+    if not file.is_file() and not file.is_dir():
         return _piped(source, file.read_bytes(), options, wanted)
-    if file.stat().st_size == 0:
+    if file.is_file() and file.stat().st_size == 0:
         raise ValueError(f"{source} is empty")
     if kind == ".xls":
         raise ValueError(f"{source} has the old Excel format: save it as xlsx or csv")
     with _damage_explained(source, kind):
+        if is_large(file):
+            return open_large(file, wanted, progress and (lambda share: progress(int(share * file.stat().st_size))))
         if kind in _MATRICES:
             return _selected(_MATRICES[kind](source, file, options, kept), wanted)
         if kind in _OPENERS:
@@ -139,7 +144,7 @@ def _annotated(source: str, file: Path, options: ReadingOptions, kept: tuple[str
     return InputTable(source, tuple(map(str, adata.var_names)), values, list(map(str, adata.obs_names)), texts)
 
 
-_OPENERS = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".xlsx": _workbook}
+_OPENERS = {".parquet": _parquet, ".pq": _parquet, ".feather": _feather, ".arrow": _feather, ".xlsx": _workbook}
 _MATRICES = {".npy": _array, ".h5ad": _annotated}
 
 
@@ -161,6 +166,7 @@ def _selected(table: InputTable, wanted: Wanted) -> InputTable:
     names, values = table.names, table.values
     if len(values) == 0:
         raise ValueError(f"{table.source} has no rows")
+    wanted = chosen(table.source, names, wanted)
     check_unique(table.source, names, wanted.dropped)
     check_present(table.source, names, (*(wanted.only or ()), *wanted.dropped))
     used = tuple(name for name in wanted.only or names if name not in wanted.dropped)

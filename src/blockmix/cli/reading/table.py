@@ -10,10 +10,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
-from blockmix.structure.types import FloatArray
+from blockmix.structure.extras import needed
+from blockmix.structure.types import FloatArray, IntArray
 
 _SHOWN = 5  # names in a message
 
@@ -28,7 +30,7 @@ class InputTable:
         The file, for messages.
     names : tuple of p str
     values : array of shape (N, p)
-        Missing values are NaN.
+        Missing values are NaN. A large table has `FileRows` instead.
     row_names : sequence of N str or int
         The numbers 1, 2, … if the file has no row names.
     texts : dict of N texts by column
@@ -45,13 +47,66 @@ class InputTable:
 
     source: str
     names: tuple[str, ...]
-    values: FloatArray
+    values: Any
     row_names: Sequence[object]
     texts: dict[str, list[str | None]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     named: bool = True
     named_by: str | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and p."""
+        return len(self.row_names), len(self.names)
+
+    def matrix(self) -> Any:
+        """The numbers for an estimator; a data frame if columns have names or are left out, which a model remembers."""
+        if not self._has_names():
+            return self.values
+        return needed("pandas", "app").DataFrame(self.values, columns=list(self.names), copy=False)
+
+    def _has_names(self) -> bool:
+        return self.named or self.names != tuple(f"x{j}" for j in range(len(self.names)))
+
+    def scaling(self) -> dict[str, FloatArray]:
+        """Mean and deviation of each column."""
+        largest = np.maximum(np.nanmax(self.values, axis=0), -np.nanmin(self.values, axis=0))
+        unit = self.values / largest  # so that squares do not overflow
+        return {"location": np.nanmean(unit, axis=0) * largest, "scale": np.nanstd(unit, axis=0) * largest}
+
+    def scaled(self, location: FloatArray, scale: FloatArray) -> InputTable:
+        """The table with values (x − location) / scale, in place to save memory."""
+        values = self.values
+        values -= location
+        values /= scale
+        return self
+
+    def sample(self, most: int) -> InputTable:
+        """At most `most` of the rows of a large table; all rows of one in memory."""
+        return self
+
+    def worst(self, counts: IntArray) -> str:
+        """The columns with the most of something, such as missing cells."""
+        order = sorted(np.flatnonzero(counts), key=lambda j: -counts[j])
+        return shortened([f"{self.names[j]} ({counts[j]})" for j in order])
+
+    def missing(self) -> dict[str, int]:
+        """Number of missing cells by column, of columns that have any."""
+        return self._by_name(np.isnan(self.values).sum(axis=0))
+
+    def _by_name(self, counts: IntArray) -> dict[str, int]:
+        return {name: n for name, n in zip(self.names, counts.tolist(), strict=True) if n}
+
+    def _gaps(self, counts: IntArray) -> str:
+        """How many cells are missing, and in which columns most."""
+        n, (N, p) = int(counts.sum()), self.shape
+        return f"{n} of {N * p} cells ({n / (N * p):.1%}) are missing: {self.worst(counts)}"
+
+    def _check_columns(self) -> None:
+        if not self.names:
+            reasons = [f"{name} ({why})" for name, why in self.left_out.items()]
+            raise ValueError(f"{self.source} has no numeric column" + (f": {shortened(reasons)}" if reasons else ""))
 
     def varying(self) -> InputTable:
         """The table without constant columns.
@@ -61,19 +116,20 @@ class InputTable:
         ValueError
             There is nothing left to fit.
         """
-        if not self.names:
-            reasons = [f"{name} ({why})" for name, why in self.left_out.items()]
-            raise ValueError(f"{self.source} has no numeric column" + (f": {shortened(reasons)}" if reasons else ""))
+        self._check_columns()
         if len(self.values) == 1:
             raise ValueError(f"{self.source} has only one row: at least two are needed")
-        varies = (self.values != self.values[0]).any(axis=0)
+        gaps = np.isnan(self.values)
+        first = self.values[np.argmin(gaps, axis=0), np.arange(len(self.names))]
+        varies = ((self.values != first) & ~gaps).any(axis=0)
         if not varies.any():
             raise ValueError(f"{self.source} has {len(self.values)} rows but no numeric column that varies")
         if varies.all():
             return self
-        constant = {name: "constant" for name, kept in zip(self.names, varies, strict=True) if not kept}
-        names = tuple(name for name in self.names if name not in constant)
-        return replace(self, names=names, values=self.values[:, varies], left_out=self.left_out | constant)
+        pairs = zip(self.names, varies.tolist(), np.isnan(first).tolist(), strict=True)
+        left_out = {name: "empty" if empty else "constant" for name, kept, empty in pairs if not kept}
+        names = tuple(name for name in self.names if name not in left_out)
+        return replace(self, names=names, values=self.values[:, varies], left_out=self.left_out | left_out)
 
     def most_varying(self, n: int) -> InputTable:
         """The table with only the `n` columns of largest variance."""
@@ -81,23 +137,27 @@ class InputTable:
         if n >= p:
             return self
         with np.errstate(over="ignore"):  # an infinite variance is among the largest
-            variances = np.concatenate([self.values[:, j : j + 1000].var(axis=0) for j in range(0, p, 1000)])
+            variances = np.concatenate([np.nanvar(self.values[:, j : j + 1000], axis=0) for j in range(0, p, 1000)])
         kept = np.sort(np.argsort(-variances, kind="stable")[:n])
         names = tuple(self.names[j] for j in kept)
         notes = (*self.notes, f"kept the {n} of {p} columns with the largest variance")
         return replace(self, names=names, values=self.values[:, kept], notes=notes)
 
-    def complete(self, drop: bool) -> InputTable:
-        """The table if all its numbers are finite; with `drop`, without the rows that have others."""
+    def complete(self, drop: bool, gaps: bool = False) -> InputTable:
+        """The table if all its numbers are finite, or missing and there may be gaps.
+
+        With `drop`, without the rows that have others.
+        """
         finite = np.isfinite(self.values)
         whole = np.asarray(finite.all(axis=1))
         if whole.all():
             return self
         counts = len(finite) - np.count_nonzero(finite, axis=0)
-        worst = sorted(np.flatnonzero(counts), key=lambda j: -counts[j])
-        columns = shortened([f"{self.names[j]} ({counts[j]})" for j in worst])
-        lost = int(len(whole) - whole.sum())
         kind = "infinite" if np.isinf(self.values).any() else "missing"
+        if gaps and not drop and kind == "missing":
+            return replace(self, notes=(*self.notes, self._gaps(counts)))
+        columns = self.worst(counts)
+        lost = int(len(whole) - whole.sum())
         if not drop:
             raise ValueError(
                 f"{self.source} has {kind} values in {lost} of {len(whole)} rows: {columns}; replace them, leave out "

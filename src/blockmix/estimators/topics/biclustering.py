@@ -68,6 +68,8 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         Turns texts into counts or weights. None counts lower-case words of two or more letters.
     stop_words : "english", list of str or None, default="english"
         Words that the default vectorizer ignores.
+    ngrams : int, default=1
+        The most words of a phrase that the default vectorizer counts as a term.
     weighting : {"auto", "tfidf", "none"} or transformer, default="auto"
         Turns counts into weights. ``"auto"`` applies the formula above to whole numbers and leaves others, such as
         those of a `TfidfVectorizer`, unchanged.
@@ -80,9 +82,9 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         Start of the mixture. ``"directions"`` is k-means on standardized documents scaled to unit length; without the
         scaling, k-means makes topics of the few shortest documents. Any `init` of the mixture is accepted.
     mixture : GaussianBiclustering or None
-        Other settings of the mixture, such as `tol` and `shrinkage`. None is
-        ``GaussianBiclustering(tol=0.1, rounding=False)``.
+        Other settings of the mixture, such as `tol` and `shrinkage`. None is ``GaussianBiclustering(tol=0.1)``.
         Numbers of components and groups, grouping, shared covariance, start and seed always come from this estimator.
+        `rounding` is off: the zeros of absent terms are exact.
     random_state : int, RandomState or None
         Seed of the starts.
 
@@ -135,6 +137,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         n_selected_terms: int = 400,
         vectorizer: Any = None,
         stop_words: str | Sequence[str] | None = "english",
+        ngrams: int = 1,
         weighting: Any = "auto",
         selector: Any = None,
         grouping: str | Grouping | None = None,
@@ -148,6 +151,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         self.n_selected_terms = n_selected_terms
         self.vectorizer = vectorizer
         self.stop_words = stop_words
+        self.ngrams = ngrams
         self.weighting = weighting
         self.selector = selector
         self.grouping = grouping
@@ -177,7 +181,11 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
             Called with the `Progress` of each iteration of the mixture.
         """
         self._check_parameters()
-        unfitted = terms.default_vectorizer(self.stop_words) if self.vectorizer is None else clone(self.vectorizer)
+        unfitted = (
+            terms.default_vectorizer(self.stop_words, self.ngrams)
+            if self.vectorizer is None
+            else clone(self.vectorizer)
+        )
         matrix, names, vectorizer = terms.read(documents, unfitted, term_names)
         N, least = matrix.shape[0], max(2, self.n_topics)
         if least > N:
@@ -261,12 +269,13 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
 
     def _mixture(self, init: str | ArrayLike) -> Any:
         """The mixture to fit, with the settings of this estimator where the mixture has them."""
-        mixture: Any = GaussianBiclustering(tol=_TOL, rounding=False) if self.mixture is None else clone(self.mixture)
+        mixture: Any = GaussianBiclustering(tol=_TOL) if self.mixture is None else clone(self.mixture)
         settings = {
             "n_components": self.n_topics,
             "n_column_groups": self.n_term_groups,
             "grouping": HierarchicalGrouping(distance="profile") if self.grouping is None else self.grouping,
             "shared_covariance": True,
+            "rounding": False,
             "init": init,
             "random_state": self.random_state,
         }
@@ -346,5 +355,5 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
             parameters, fitted = state.pop("mixture")
             self.mixture_ = GaussianBiclustering(**parameters)
             self.mixture_._restore(fitted)
-            self._lexicon = terms.Lexicon.unpacked(state.pop("lexicon"), self.stop_words)
+            self._lexicon = terms.Lexicon.unpacked(state.pop("lexicon"), self.stop_words, self.ngrams)
         super()._restore(state)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -60,12 +61,14 @@ def frequencies(counts: Any) -> Any:
     return sparse.csr_array(normalize(counts.astype(float), norm="l1"))
 
 
-def default_vectorizer(stop_words: Any) -> CountVectorizer:
-    """Count lower-case words of two or more letters, without the stop words."""
+def default_vectorizer(stop_words: Any, ngrams: int = 1) -> CountVectorizer:
+    """Count lower-case words of two or more letters, without the stop words, and phrases of up to `ngrams` words."""
+    if isinstance(ngrams, bool) or not isinstance(ngrams, Integral) or ngrams < 1:
+        raise ValueError(f"ngrams={ngrams!r} must be a whole number that is at least 1")
     if isinstance(stop_words, str) and stop_words != "english":
         raise ValueError(f'stop_words={stop_words!r} must be "english", None or a list of words')
     words = STOP_WORDS if isinstance(stop_words, str) else None if stop_words is None else sorted(stop_words)
-    return CountVectorizer(stop_words=words, token_pattern=TOKEN)
+    return CountVectorizer(stop_words=words, token_pattern=TOKEN, ngram_range=(1, int(ngrams)))
 
 
 def is_matrix(documents: Any) -> bool:
@@ -282,10 +285,11 @@ class Lexicon:
         return [vocabulary, getattr(self.weighting, "idf_", None), self.columns, self.names, self.n_vocabulary]
 
     @classmethod
-    def unpacked(cls, values: list[Any], stop_words: Any) -> Lexicon:
+    def unpacked(cls, values: list[Any], stop_words: Any, ngrams: int) -> Lexicon:
         """The lexicon from the plain values of `packed`."""
         vocabulary, idf, *rest = values
-        vectorizer = None if vocabulary is None else default_vectorizer(stop_words).set_params(vocabulary=vocabulary)
+        unfitted = default_vectorizer(stop_words, ngrams)
+        vectorizer = None if vocabulary is None else unfitted.set_params(vocabulary=vocabulary)
         weighting = _unchanged() if idf is None else RelativeTfidf()
         if idf is not None:
             weighting.idf_ = idf
