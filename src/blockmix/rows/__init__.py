@@ -12,11 +12,10 @@ from blockmix.rows.chunks import Chunk, Rows
 from blockmix.rows.opening import in_memory, is_elsewhere, opened
 from blockmix.rows.parquet import Parquet
 from blockmix.rows.resolution import EXACT, Resolution
-from blockmix.rows.sums import Additive, Summable
+from blockmix.rows.sums import Summable
 
 __all__ = [
     "EXACT",
-    "Additive",
     "ArrayRows",
     "Arrow",
     "Chunk",

@@ -14,7 +14,8 @@ import numpy as np
 from blockmix.em.block.e_step import Density, Posterior, posterior
 from blockmix.em.block.parameters import Layout, Parameters, block_of
 from blockmix.em.block.tails import expected_logs
-from blockmix.rows import Additive, Chunk, Rows
+from blockmix.rows import Chunk, Rows
+from blockmix.rows.sums import Additive
 from blockmix.structure.types import FloatArray, IntArray
 
 _EMPTY = 1e-10  # share of the rows below which a component has no moments of its own

@@ -13,7 +13,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from blockmix.em.factor.parameters import FactorParameters
-from blockmix.rows import Additive, Chunk, Rows
+from blockmix.rows import Chunk, Rows
+from blockmix.rows.sums import Additive
 from blockmix.structure.types import FloatArray
 
 
