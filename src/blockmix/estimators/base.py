@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -215,26 +216,24 @@ def most_probable(joint: FloatArray) -> IntArray:
 
 def log_density(joint: FloatArray) -> FloatArray:
     """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,); −inf for rows whose distances overflow."""
-    top, rest = _largest_and_rest(joint)
-    return np.where(top > -np.finfo(float).max, top + rest, -np.inf)
+    return _density_and_rest(joint)[0]
 
 
-def _largest_and_rest(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The largest log π_g f_g (m, G) of each row and what the sum over components adds to it, shapes (m,)."""
+def _density_and_rest(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log-density of each row, and what all components add to the largest log π_g f_g (m, G), shapes (m,)."""
     top = joint.max(axis=1)
-    return top, np.log(np.exp(joint - top[:, None]).sum(axis=1))
+    rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))
+    return np.where(top > -np.finfo(float).max, top + rest, -np.inf), rest
 
 
 def probabilities(joint: FloatArray) -> FloatArray:
     """Probability of each component from log π_g f_g, shape (m, G)."""
-    z = np.exp(joint - joint.max(axis=1, keepdims=True))
-    return np.asarray(z / z.sum(axis=1, keepdims=True))
+    return np.asarray(softmax(joint, axis=1))
 
 
 def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
     """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
-    top, rest = _largest_and_rest(joint)
-    density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)
+    density, rest = _density_and_rest(joint)
     counted = weights > 0  # −inf times 0 is no number
     return np.array([weights.sum(), weights[counted] @ density[counted], -weights @ rest])
 

@@ -31,7 +31,7 @@ from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
 from blockmix.grouping.registry import as_grouping, as_rule
 from blockmix.rows import Rows
-from blockmix.structure.block_models import FULL, BlockModel, block_models
+from blockmix.structure.block_models import BlockModel, given_shape
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.objective import bic_price
 from blockmix.structure.types import FloatArray, IntArray, RandomState
@@ -212,7 +212,7 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
         proposer = Proposer(
             n_groups,
             as_grouping(self.grouping, self.random_state),
-            FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
+            given_shape(self.block_model),
             self.shared_covariance and self.n_components > 1,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
             bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
@@ -326,10 +326,7 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
     def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
         """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
         check_is_fitted(self)
-        layout = self._parameters.layout
-        full = tuple((FULL.name,) * partition.n_groups for partition in layout.distinct)
-        found = tuple(tuple(model.name for model in shapes) for shapes in layout.shapes) or full
-        return found * layout.n_sharing
+        return self._parameters.layout.shape_names
 
     @property
     def loadings_(self) -> tuple[tuple[FloatArray | None, ...], ...]:
@@ -341,8 +338,7 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
         check_is_fitted(self)
         layout, states = self._parameters.layout, self._parameters.states
         found: list[tuple[FloatArray | None, ...]] = []
-        for g, partition in enumerate(layout.distinct):
-            models = layout.shapes[g] if layout.shapes else (FULL,) * partition.n_groups
-            first = int(layout.first[g])
-            found.append(tuple(model.loadings(states.get(first + k)) for k, model in enumerate(models)))
+        for g in range(len(layout.distinct)):
+            blocks = enumerate(layout.models(g), start=int(layout.first[g]))
+            found.append(tuple(model.loadings(states.get(b)) for b, model in blocks))
         return tuple(found) * layout.n_sharing

@@ -25,7 +25,7 @@ from blockmix.grouping.optimal import OptimalRule
 from blockmix.grouping.protocols import Grouping, GroupingWarning, Proposal, Rule
 from blockmix.grouping.registry import as_grouping, as_rule, find_groups
 from blockmix.plotting.methods import CovarianceFigures
-from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
+from blockmix.structure.block_models import FULL, BlockModel, block_models, cheaper_shapes, given_shape
 from blockmix.structure.blocks import BlockCovariance, within
 from blockmix.structure.columns import (
     ColumnEntry,
@@ -37,7 +37,6 @@ from blockmix.structure.columns import (
     refuse_constant,
 )
 from blockmix.structure.moments import Moments, correlation
-from blockmix.structure.partition import Partition
 from blockmix.structure.ranks import mid_ranks
 from blockmix.structure.types import FloatArray, IntArray, RandomState
 
@@ -159,7 +158,7 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
         found = self._proposal(rows, weights, R, n_rows)
         self.partition_, self.linkage_, self.common_correlation_ = found.partition, found.linkage, found.common
         self.shrinkage_ = self._shrinkages(R, squares, n_rows)
-        shapes = found.shapes or self._shapes(found.partition)
+        shapes = found.shapes or cheaper_shapes(given_shape(self.block_model), found.partition.sizes)
         self.block_shapes_ = tuple(model.name for model in shapes)
         self._fit_blocks(R, deviations, shapes)
         self._warn(found.converged, n_rows)
@@ -186,11 +185,6 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
         if self.n_groups == "auto":
             return AutoRule(self.block_model)
         return OptimalRule(self.block_model) if self.n_groups == "optimal" else as_rule(self.n_groups)
-
-    def _shapes(self, partition: Partition) -> tuple[BlockModel, ...]:
-        """The given shape for the groups where it is cheaper than a full block."""
-        shape = FULL if self.block_model == "auto" else block_models(self.block_model)[-1]
-        return tuple(shape if offered(shape, c) else FULL for c in partition.sizes.tolist())
 
     def _fit_blocks(self, R: FloatArray, deviations: FloatArray, shapes: tuple[BlockModel, ...]) -> None:
         """Blocks in their shapes from the correlation R, which is used up, and their loadings."""

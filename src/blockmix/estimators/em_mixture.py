@@ -13,7 +13,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 import numpy as np
@@ -28,12 +28,13 @@ from blockmix.em.loop import MIN_ROWS, Callback, LoopResult, LoopState, run
 from blockmix.em.multistart import Progress, Start, StartResult, first_state, multistart
 from blockmix.em.starts.annealing import critical_eigenvalues
 from blockmix.em.starts.auto import auto
-from blockmix.em.starts.starts import STARTS, distinct, given, start
+from blockmix.em.starts.given import given
+from blockmix.em.starts.starts import STARTS, distinct, start
 from blockmix.em.starts.starts import portfolio as portfolio_of
 from blockmix.estimators.base import Mixture, Scorer, criterion_sums, most_probable, probabilities
 from blockmix.estimators.cautions import CautionWarning, cautions
 from blockmix.estimators.stored_values import VALUES
-from blockmix.estimators.validation import rows_to_fit
+from blockmix.estimators.validation import check_whole, rows_to_fit
 from blockmix.persistence.checkpoint import Checkpoint
 from blockmix.plotting import likelihood_trace
 from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
@@ -294,9 +295,7 @@ class EMMixture(Mixture, Generic[P, S]):
 
     def _check_parameters(self) -> None:
         for name in ("n_components", "n_init", "max_iter"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name}={value!r} must be a whole number that is at least 1")
+            check_whole(name, getattr(self, name))
         self._check_number("tol")
         if not isinstance(self.checkpoint, (str, os.PathLike, type(None))):
             raise ValueError(f"checkpoint={self.checkpoint!r} must be None or the name of a file")

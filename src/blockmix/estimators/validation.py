@@ -6,6 +6,7 @@ not fit there as they are read.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,12 @@ def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None
         X = matrix(estimator, X, accept_sparse="csr", reset=False).astype(dtype, copy=False)
         rows = in_memory(X, counts(sample_weight, X, 0))
     return rows.resolved(getattr(estimator, "resolution_", rows.resolution))
+
+
+def check_whole(name: str, value: object, least: int = 1) -> None:
+    """Raise a ValueError unless a parameter is a whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
 
 
 def takes_gaps(estimator: Any) -> bool:

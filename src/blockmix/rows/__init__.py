@@ -8,10 +8,11 @@ this one does not know what is computed from them.
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.arrow import Arrow
 from blockmix.rows.blas import one_blas_thread
-from blockmix.rows.chunks import Chunk, Rows, Summable
+from blockmix.rows.chunks import Chunk, Rows
 from blockmix.rows.opening import in_memory, is_elsewhere, opened
 from blockmix.rows.parquet import Parquet
 from blockmix.rows.resolution import EXACT, Resolution
+from blockmix.rows.sums import Summable
 
 __all__ = [
     "EXACT",

@@ -1,7 +1,6 @@
-"""Chunks of rows, the interface of every source of rows, and sums over chunks.
+"""Chunks of rows, and the interface of every source of rows.
 
-`Rows` hands its chunks to a function, in order. Sums are taken pairwise, in a tree that depends only on the number of
-chunks, so the same chunks give the same sum wherever they are stored.
+`Rows` hands its chunks to a function, in order, and adds up the results.
 """
 
 from __future__ import annotations
@@ -12,27 +11,19 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.rows.resolution import EXACT, Resolution
+from blockmix.rows.sums import Additive, S, total
 from blockmix.structure.types import FloatArray, IntArray
 
 _CHUNK_NUMBERS = 2**20  # values per chunk: 8 MB in double precision
 _FAR = 16.0  # squared deviations from the mean that cost one digit of a variance
 
 
-class Summable(Protocol):
-    """Statistics that add up."""
-
-    def __add__(self: S, other: S) -> S:
-        """Statistics of both sets of rows."""
-        ...
-
-
-S = TypeVar("S", bound=Summable)
 A = TypeVar("A")
 T = TypeVar("T")
 
@@ -128,6 +119,7 @@ class Rows(ABC):
     stands for (x − location) / scale.
     """
 
+    weights: FloatArray | None  # None counts every row once
     location: FloatArray
     scale: FloatArray
     dtype: np.dtype[Any]  # of the values
@@ -142,9 +134,11 @@ class Rows(ABC):
         """Number of rows N."""
 
     @property
-    @abstractmethod
     def total_weight(self) -> float:
         """Σw, the number of rows when all weights are 1."""
+        if self.observed is not None:
+            return self.observed.weight
+        return float(self.n_rows if self.weights is None else self.weights.sum(dtype=float))
 
     @abstractmethod
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
@@ -204,26 +198,6 @@ def places(n_rows: int, n_columns: int, start: int = 0) -> list[slice]:
     return [slice(first, min(first + size, stop)) for first in range(start, stop, size)]
 
 
-def total(parts: Iterable[S]) -> S:
-    """Sum of at least one part: of pairs, then of pairs of pairs; rounding grows with the logarithm of their number.
-
-    Examples
-    --------
-    >>> total("abcdefg")  # ((ab)(cd))((ef)g)
-    'abcdefg'
-    """
-    waiting: list[tuple[int, S]] = []  # sums of 2^level parts, the level falling
-    for part in parts:
-        level, found = 0, part
-        while waiting and waiting[-1][0] == level:
-            level, found = level + 1, waiting.pop()[1] + found
-        waiting.append((level, found))
-    _, found = waiting.pop()
-    while waiting:
-        found = waiting.pop()[1] + found
-    return found
-
-
 def in_order(pool: Executor, function: Callable[[A], T], items: Iterable[A], ahead: int) -> Iterator[T]:
     """Results of a function in the order of the items, reading at most `ahead` items in advance."""
     waiting: deque[Future[T]] = deque()
@@ -236,7 +210,7 @@ def in_order(pool: Executor, function: Callable[[A], T], items: Iterable[A], ahe
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
+class Observed(Additive):
     """How many values there are.
 
     Attributes
@@ -266,14 +240,6 @@ class Observed:
         pairs = o * (o - 1) / (p * (p - 1)) if p > 1 else o
         columns = chunk.weights @ ~np.isnan(chunk.X)
         return cls(int((p - o).sum()), weight, columns, float(chunk.weights @ pairs))
-
-    def __add__(self, other: Observed) -> Observed:
-        return Observed(
-            self.n_missing + other.n_missing,
-            self.weight + other.weight,
-            self.columns + other.columns,
-            self.pairs + other.pairs,
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,10 @@ from dask.highlevelgraph import HighLevelGraph
 
 from blockmix.rows.array import ArrayRows
 from blockmix.rows.blas import one_blas_thread
-from blockmix.rows.chunks import Chunk, Observed, Rows, S, Spread, chosen_rows, total
+from blockmix.rows.chunks import Chunk, Observed, Rows, Spread, chosen_rows
 from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.rows.streamed import Piece, Reading, sampled
+from blockmix.rows.sums import S, total
 from blockmix.structure.types import FloatArray
 
 # Tasks are objects of a module of Dask that is private by name: calls of `delayed` cost 20 times as much, 1 ms a block.
@@ -91,13 +92,6 @@ class DaskRows(Rows):
     def n_rows(self) -> int:
         """Number of rows N."""
         return int(sum(self.lengths))
-
-    @property
-    def total_weight(self) -> float:
-        """Σw, the number of rows when all weights are 1."""
-        if self.observed is not None:
-            return self.observed.weight
-        return float(self.n_rows if self.weights is None else self.weights.sum(dtype=float))
 
     def measured(self) -> DaskRows:
         """The same rows, standardized by their weighted mean and deviation."""

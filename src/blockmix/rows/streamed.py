@@ -15,20 +15,9 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 
 from blockmix.rows.array import ArrayRows
-from blockmix.rows.chunks import (
-    Chunk,
-    Observed,
-    Rows,
-    S,
-    Spread,
-    chosen_rows,
-    contiguous,
-    counting,
-    in_order,
-    places,
-    total,
-)
+from blockmix.rows.chunks import Chunk, Observed, Rows, Spread, chosen_rows, contiguous, counting, in_order, places
 from blockmix.rows.resolution import EXACT, Resolution
+from blockmix.rows.sums import S, total
 from blockmix.structure.types import FloatArray
 
 T = TypeVar("T")
@@ -117,13 +106,6 @@ class StreamedRows(Rows):
         """Number of rows N."""
         return self.count
 
-    @property
-    def total_weight(self) -> float:
-        """Σw, the number of rows when all weights are 1."""
-        if self.observed is not None:
-            return self.observed.weight
-        return float(self.count if self.weights is None else self.weights.sum(dtype=float))
-
     def measured(self) -> Self:
         """The same rows, counted and standardized by their weighted mean and deviation."""
         spread = self.map_sum(Spread.of)
@@ -131,8 +113,7 @@ class StreamedRows(Rows):
 
     def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
         """Draw at most `most` rows of positive weight, evenly and in order, as rows in memory."""
-        numbers = chosen_rows(self.n_rows, self.weights, most, rng)
-        return sampled(self, numbers)
+        return sampled(self, chosen_rows(self.n_rows, self.weights, most, rng))
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several pieces are worked on at a time."""

@@ -306,3 +306,13 @@ _SHAPES: dict[str, tuple[BlockModel, ...]] = {
 def offered(model: BlockModel, c: int) -> bool:
     """Whether a shape is cheaper than a full block of c columns."""
     return model.name == FULL.name or model.n_parameters(c) < FULL.n_parameters(c)
+
+
+def given_shape(shape: object) -> BlockModel:
+    """The shape that a parameter `block_model` names for given groups; full for "auto"."""
+    return FULL if shape == "auto" else block_models(shape)[-1]
+
+
+def cheaper_shapes(model: BlockModel, sizes: IntArray) -> tuple[BlockModel, ...]:
+    """The given shape for the groups where it is cheaper than a full block, full for the others."""
+    return tuple(model if offered(model, c) else FULL for c in sizes.tolist())

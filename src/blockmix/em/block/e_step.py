@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from blockmix.em.block.parameters import SMALL, Layout, Parameters
+from blockmix.em.block.parameters import SMALL, Layout, Parameters, block_of
 from blockmix.em.block.tails import student
 from blockmix.rows import Chunk
 from blockmix.structure.types import FloatArray, IntArray
@@ -65,11 +65,10 @@ def _inverses(layout: Layout, whiteners: FloatArray) -> FloatArray:
     from blockmix.em.block.gap_kernels import square
 
     inverses = np.empty(layout.size)
-    square(layout.blocks[: layout.first[len(layout.distinct)]], whiteners, inverses, SMALL)
-    for lo, hi, at in layout.large:
-        part, c = slice(at, at + (hi - lo) ** 2), hi - lo
-        W = whiteners[part].reshape(c, c)
-        inverses[part] = (W.T @ W).ravel()
+    square(layout.own_blocks, whiteners, inverses, SMALL)
+    for place in layout.large:
+        W = block_of(whiteners, *place)
+        block_of(inverses, *place)[:] = W.T @ W
     return inverses
 
 

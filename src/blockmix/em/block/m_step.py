@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from blockmix.em.block.parameters import SMALL, Layout, Parameters, Prior
+from blockmix.em.block.parameters import SMALL, Layout, Parameters, Prior, block_of
 from blockmix.em.block.sweep import Statistics
 from blockmix.em.block.tails import new_freedom
 from blockmix.structure.blocks import cholesky
@@ -59,7 +59,7 @@ def expanded(
         scatter=statistics.scatter / owners,
         tail=statistics.tail + statistics.mass - statistics.weight * np.log(own) - mass,
     )
-    return found, old.scaled_states(scale**-0.5)
+    return found, old.scaled_states(np.tile(scale[:, None] ** -0.5, old.means.shape[1]))
 
 
 def from_scatter(
@@ -116,7 +116,7 @@ def solve(layout: Layout, covariance: FloatArray, states: Mapping[int, FloatArra
     found: dict[int, FloatArray] = {}
     deviances: dict[int, float] = {}
     for b, model in layout.shaped:
-        block = _block(covariance, *layout.blocks[b].tolist())
+        block = block_of(covariance, *layout.blocks[b].tolist())
         fit = model.fit(block, states.get(b))
         block[:], deviances[b] = fit.covariance, fit.deviance
         if fit.state is not None:
@@ -127,12 +127,7 @@ def solve(layout: Layout, covariance: FloatArray, states: Mapping[int, FloatArra
         by_hand.append(blocks[start + failed].tolist())
         start += failed + 1
     for place in by_hand:
-        _block(factors, *place)[:] = cholesky(_block(covariance, *place)[None])[0]
+        block_of(factors, *place)[:] = cholesky(block_of(covariance, *place)[None])[0]
     each = 2 * half_logdets(blocks, factors) + (blocks[:, 1] - blocks[:, 0])
     each[list(deviances)] = list(deviances.values())
     return Solution(factors, found, float(each.sum()))
-
-
-def _block(flat: FloatArray, lo: int, hi: int, at: int) -> FloatArray:
-    """The matrix (c, c) of a block of a flat array."""
-    return flat[at : at + (hi - lo) ** 2].reshape(hi - lo, -1)

@@ -142,8 +142,7 @@ class Layout:
 
     def is_same(self, other: Layout) -> bool:
         """Whether groups and shapes are equal."""
-        shapes = [[model.name for g in range(len(one.distinct)) for model in one.models(g)] for one in (self, other)]
-        return self.distinct == other.distinct and shapes[0] == shapes[1]
+        return self.distinct == other.distinct and self.shape_names == other.shape_names
 
     def rows_needed(self, g: int) -> int:
         """Rows from which no block of component g is singular."""
@@ -153,6 +152,11 @@ class Layout:
     def models(self, g: int) -> tuple[BlockModel, ...]:
         """The shape of each block of component g."""
         return self.shapes[g // self.n_sharing] if self.shapes else (FULL,) * self.partitions[g].n_groups
+
+    @property
+    def shape_names(self) -> tuple[tuple[str, ...], ...]:
+        """The name of the shape of each block, by component."""
+        return tuple(tuple(model.name for model in self.models(g)) for g in range(len(self.partitions)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +181,8 @@ class Parameters:
 
         layout, whiteners = self.layout, np.zeros_like(self.factors)
         invert(layout.blocks, self.factors, whiteners, SMALL)
-        for lo, hi, at in layout.large:
-            c = hi - lo
-            L = self.factors[at : at + c * c].reshape(c, c)
-            whiteners[at : at + c * c] = dtrtri(L, lower=1)[0].ravel()
+        for place in layout.large:
+            block_of(whiteners, *place)[:] = dtrtri(block_of(self.factors, *place), lower=1)[0]
         return whiteners
 
     @cached_property
@@ -205,11 +207,9 @@ class Parameters:
         layout = self.layout
         made = []
         for g, partition in enumerate(layout.distinct):
-            own = layout.blocks[layout.first[g] : layout.first[g + 1]].tolist()
             by_size: dict[int, list[FloatArray]] = {}
-            for lo, hi, at in own:
-                c = hi - lo
-                by_size.setdefault(c, []).append(self.factors[at : at + c * c].reshape(c, c))
+            for lo, hi, at in layout.blocks[layout.first[g] : layout.first[g + 1]].tolist():
+                by_size.setdefault(hi - lo, []).append(block_of(self.factors, lo, hi, at))
             made.append(BlockCovariance(partition, tuple(np.stack(by_size[c]) for c in sorted(by_size))))
         return tuple(made) * layout.n_sharing
 
@@ -224,26 +224,24 @@ class Parameters:
             np.repeat(scale[partition.order], np.repeat(partition.sizes, partition.sizes))
             for partition in layout.distinct
         ]
-        states = {
-            b: model.scaled(self.states[b], scale[self._columns(b)]) for b, model in layout.shaped if b in self.states
-        }
+        states = self.scaled_states(np.tile(scale, (len(layout.distinct), 1)))
         factors = self.factors * np.concatenate(flat)
         return replace(self, means=self.means * scale + location, factors=factors, states=states)
 
-    def scaled_states(self, factors: FloatArray) -> dict[int, FloatArray]:
-        """States of the blocks of covariances whose columns are multiplied by these factors, shape (distinct,)."""
-        lo, hi, at = self.layout.blocks.T
-        return {
-            b: model.scaled(self.states[b], np.full(hi[b] - lo[b], factors[self.layout.owner[at[b]]]))
-            for b, model in self.layout.shaped
-            if b in self.states
-        }
+    def scaled_states(self, scale: FloatArray) -> dict[int, FloatArray]:
+        """States of the blocks of covariances whose columns are multiplied by a scale, shape (distinct, p)."""
+        layout, found = self.layout, dict[int, FloatArray]()
+        for b, model in layout.shaped:
+            if b in self.states:
+                d = int(np.searchsorted(layout.first, b, side="right")) - 1
+                lo, hi, _ = layout.blocks[b].tolist()
+                found[b] = model.scaled(self.states[b], scale[d, layout.order[d, lo:hi]])
+        return found
 
-    def _columns(self, b: int) -> IntArray:
-        """Columns of a distinct block."""
-        g = int(np.searchsorted(self.layout.first, b, side="right")) - 1
-        lo, hi, _ = self.layout.blocks[b]
-        return self.layout.order[g, lo:hi]
+
+def block_of(flat: FloatArray, lo: int, hi: int, at: int) -> FloatArray:
+    """The matrix (c, c) of a block of a flat array, as a view."""
+    return flat[at : at + (hi - lo) ** 2].reshape(hi - lo, -1)
 
 
 def assemble(weights: FloatArray, means: FloatArray, covariances: Sequence[BlockCovariance]) -> Parameters:

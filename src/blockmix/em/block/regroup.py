@@ -19,7 +19,7 @@ from blockmix.em.block.sweep import Statistics, component_means, full_scatter, u
 from blockmix.grouping.protocols import Grouping
 from blockmix.grouping.registry import find_groups
 from blockmix.rows import Rows
-from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
+from blockmix.structure.block_models import FULL, BlockModel, block_models, cheaper_shapes
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -38,11 +38,6 @@ class Groups:
     def layout(self) -> Layout:
         """The layout of this covariance alone."""
         return Layout((self.partition,), shapes=(self.shapes,) if self.shapes else ())
-
-    def is_same(self, other: Groups) -> bool:
-        """Whether groups and shapes are equal."""
-        names = [[model.name for model in groups.shapes] for groups in (self, other)]
-        return self.partition == other.partition and names[0] == names[1]
 
 
 @dataclass(frozen=True)
@@ -158,12 +153,8 @@ class Proposer:
 
     def _proposed(self, g: int, S: FloatArray, n: float) -> Groups:
         found = find_groups(S, max(n, 2.0), self.n_groups[g], self.grouping, price=self.price or None)
-        shapes = found.shapes or self._shapes(found.partition)
+        shapes = found.shapes or cheaper_shapes(self.shape, found.partition.sizes)
         return Groups(found.partition, () if all(model.name == FULL.name for model in shapes) else shapes)
-
-    def _shapes(self, partition: Partition) -> tuple[BlockModel, ...]:
-        """The given shape for the groups where it is cheaper than a full block."""
-        return tuple(self.shape if offered(self.shape, c) else FULL for c in partition.sizes.tolist())
 
     def admits(self, layout: Layout) -> bool:
         """Whether a layout has the sharing, the numbers of groups and the shapes that the settings ask for."""
@@ -176,7 +167,7 @@ class Proposer:
             if hasattr(wanted, "block_model"):
                 if not set(names) <= {model.name for model in block_models(wanted.block_model)}:
                     return False
-            elif names != [model.name for model in self._shapes(partition)]:
+            elif names != [model.name for model in cheaper_shapes(self.shape, partition.sizes)]:
                 return False
         return True
 
@@ -189,7 +180,7 @@ class Proposer:
 
     def _better(self, S: FloatArray, n: float, new: Groups, old: Groups) -> Groups:
         """The new groups if they raise the objective, else the old ones themselves."""
-        if new.is_same(old):
+        if new.layout.is_same(old.layout):
             return old
         ends = [solve(groups.layout, _gathered(S, groups.layout), groups.states) for groups in (new, old)]
         gain = 0.5 * n * (ends[1].deviance - ends[0].deviance) - self.paid(new.layout) + self.paid(old.layout)

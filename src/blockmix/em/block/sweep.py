@@ -12,16 +12,17 @@ from functools import partial
 import numpy as np
 
 from blockmix.em.block.e_step import Density, Posterior, posterior
-from blockmix.em.block.parameters import Layout, Parameters
+from blockmix.em.block.parameters import Layout, Parameters, block_of
 from blockmix.em.block.tails import expected_logs
 from blockmix.rows import Chunk, Rows
+from blockmix.rows.sums import Additive
 from blockmix.structure.types import FloatArray, IntArray
 
 _EMPTY = 1e-10  # share of the rows below which a component has no moments of its own
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class Statistics(Additive):
     """What a sweep learns.
 
     Attributes
@@ -53,7 +54,7 @@ class Statistics:
     @property
     def empty(self) -> FloatArray:
         """Whether a component has next to no weight left, shape (G,)."""
-        return np.asarray(self.weight < _EMPTY * self.weight.sum())
+        return np.asarray(self.weight < self.least)
 
     @property
     def least(self) -> float:
@@ -64,17 +65,6 @@ class Statistics:
         """New means, shape (G, p); the overall mean, which is zero, for an empty component."""
         new = old + self.excess / np.where(self.mass > 0, self.mass, 1)[:, None]
         return np.where(self.empty[:, None], 0.0, new)
-
-    def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(
-            self.log_likelihood + other.log_likelihood,
-            self.weight + other.weight,
-            self.mass + other.mass,
-            self.excess + other.excess,
-            self.blur + other.blur,
-            self.scatter + other.scatter,
-            None if self.tail is None or other.tail is None else self.tail + other.tail,
-        )
 
 
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
@@ -173,8 +163,8 @@ def _add_scatters(
 def _add_blocks(full: FloatArray, flat: FloatArray, density: Density, g: int) -> None:
     """Add the lower triangles of flat blocks of component g, and their mirror images, to a matrix (p, p)."""
     for lo, hi, at in density.blocks[density.first[g] : density.first[g + 1]].tolist():
-        c, columns = hi - lo, density.order[g, lo:hi]
-        lower = np.tril(flat[at : at + c * c].reshape(c, c))
+        columns = density.order[g, lo:hi]
+        lower = np.tril(block_of(flat, lo, hi, at))
         full[np.ix_(columns, columns)] += lower + np.tril(lower, -1).T
 
 

@@ -14,11 +14,12 @@ from scipy.special import logsumexp
 
 from blockmix.em.factor.parameters import FactorParameters
 from blockmix.rows import Chunk, Rows
+from blockmix.rows.sums import Additive
 from blockmix.structure.types import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class FactorStatistics:
+class FactorStatistics(Additive):
     """What a sweep learns: log-likelihood, Σz (G,), Σzx (G, p), Σzx² (G, p) and Σzsx (G, q, p)."""
 
     log_likelihood: float
@@ -26,15 +27,6 @@ class FactorStatistics:
     first: FloatArray
     second: FloatArray
     cross: FloatArray
-
-    def __add__(self, other: FactorStatistics) -> FactorStatistics:
-        return FactorStatistics(
-            self.log_likelihood + other.log_likelihood,
-            self.weight + other.weight,
-            self.first + other.first,
-            self.second + other.second,
-            self.cross + other.cross,
-        )
 
 
 def sums(values: FloatArray, parameters: FactorParameters) -> FloatArray:

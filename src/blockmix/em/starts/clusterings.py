@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blockmix.em.starts.starts import filled, hierarchical, kmeans, principal_scores
+from blockmix.em.starts.starts import centers, filled, hierarchical, kmeans, principal_scores
 from blockmix.structure.types import FloatArray, IntArray
 
 SEEDS = 24  # drawn partitions: on Olive k-means never leads to the best mixture, and one in ten of these does
@@ -97,7 +97,7 @@ def least_inertia(X: FloatArray, weights: FloatArray, n_components: int, rng: np
 
 def inertia(X: FloatArray, weights: FloatArray, z: FloatArray) -> float:
     """Weighted sum of squared distances of the rows from the centers of hard responsibilities z."""
-    gaps = X - (z @ _centers(X, weights, z))
+    gaps = X - (z @ centers(X, weights, z))
     return float(weights @ np.einsum("ij,ij->i", gaps, gaps))
 
 
@@ -114,15 +114,9 @@ def trimmed(X: FloatArray, clipped: FloatArray, weights: FloatArray, z: FloatArr
 
     The centers are those of the clipped rows; distances are those of the rows themselves.
     """
-    gaps = X - (z @ _centers(clipped, weights, z))
+    gaps = X - (z @ centers(clipped, weights, z))
     order = np.argsort(np.einsum("ij,ij->i", gaps, gaps), kind="stable")
     far = order[np.cumsum(weights[order]) > (1 - _TRIM) * weights.sum()]
     kept = z.copy()
     kept[far] = 0
     return kept if (weights @ kept > 0).all() else z
-
-
-def _centers(X: FloatArray, weights: FloatArray, z: FloatArray) -> FloatArray:
-    share = z * weights.astype(X.dtype)[:, None]
-    centers: FloatArray = (share.T @ X) / share.sum(axis=0)[:, None]
-    return centers

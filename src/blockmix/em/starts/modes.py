@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 
@@ -211,10 +212,7 @@ def _distinct(entries: Iterable[T], labels: Callable[[T], IntArray], most: int) 
 def _cut(u: FloatArray, n_components: int) -> FloatArray:
     """Responsibilities of components at −1 … 1 on a coordinate of unit variance; 1 / (1 + exp(−2u)) for two."""
     centers = np.linspace(-1, 1, n_components) if n_components > 1 else np.zeros(1)
-    joint = u[:, None] * centers - centers**2 / 2
-    z = np.exp(joint - joint.max(axis=1, keepdims=True))
-    normalized: FloatArray = z / z.sum(axis=1, keepdims=True)
-    return normalized
+    return np.asarray(softmax(u[:, None] * centers - centers**2 / 2, axis=1))
 
 
 def _lloyd(Y: FloatArray, mass: FloatArray, labels: IntArray, n_components: int) -> IntArray:

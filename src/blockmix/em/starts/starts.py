@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
 from blockmix.em.starts import annealing
+from blockmix.em.starts.given import given, one_hot
 from blockmix.structure.types import FloatArray, IntArray
 
 Start = Callable[[FloatArray, FloatArray, int, np.random.RandomState], FloatArray]
@@ -31,7 +31,6 @@ _TREE_ROWS = 2000
 # K-means takes two copies of its rows: of 1 000 000 × 50 its start took 2.3 GB, with a part of the rows 1.6 GB. Centers
 # of 10 000 rows each have a standard error of 0.01 deviations, so more would not change where EM begins.
 _MEANS_ROWS = 100_000
-_ROUNDING = 1e-5  # by how much given responsibilities may miss a sum of one: float32 arithmetic stays well below
 # Changing the filters of warnings is not safe on threads, and starts may run on several.
 _quiet = threading.Lock()
 
@@ -135,11 +134,8 @@ def kmeans(
 
     Of several restarts the one of least inertia is kept. With hard responsibilities `first` it goes on from there.
     """
-    begin: Any = "k-means++"
-    if first is not None:
-        share = first * weights.astype(X.dtype)[:, None]
-        begin, restarts = (share.T @ X) / share.sum(axis=0)[:, None], 1
-    search = KMeans(n_components, init=begin, n_init=restarts, random_state=rng)
+    begin: Any = "k-means++" if first is None else centers(X, weights, first)
+    search = KMeans(n_components, init=begin, n_init=restarts if first is None else 1, random_state=rng)
     every = -(-len(X) // _MEANS_ROWS)
     with _quiet, warnings.catch_warnings():
         # Fewer distinct rows than components: the empty clusters are filled below.
@@ -183,8 +179,8 @@ def hierarchical(X: FloatArray, weights: FloatArray, n_components: int, rng: np.
     if len(heavy) > _TREE_ROWS:
         heavy = np.sort(rng.choice(heavy, _TREE_ROWS, replace=False))
     found = ward(X[heavy], weights[heavy], n_components)
-    share = _one_hot(found, n_components, X.dtype) * weights[heavy, None].astype(X.dtype)
-    labels = pairwise_distances_argmin(X, (share.T @ X[heavy]) / share.sum(axis=0)[:, None]).astype(np.intp)
+    middles = centers(X[heavy], weights[heavy], one_hot(found, n_components, X.dtype))
+    labels = pairwise_distances_argmin(X, middles).astype(np.intp)
     labels[heavy] = found
     return filled(labels, X, weights, n_components)
 
@@ -263,6 +259,12 @@ def ward(X: FloatArray, weights: FloatArray, n_clusters: int) -> IntArray:
     return labels
 
 
+def centers(X: FloatArray, weights: FloatArray, z: FloatArray) -> FloatArray:
+    """Weighted means of the rows of each component of responsibilities z (N, G), shape (G, p)."""
+    share = z * weights.astype(X.dtype)[:, None]
+    return np.asarray((share.T @ X) / share.sum(axis=0)[:, None])
+
+
 def filled(labels: IntArray, X: FloatArray, weights: FloatArray, n_components: int) -> FloatArray:
     """Hard responsibilities in which no cluster is empty: the row farthest from its center moves to an empty one.
 
@@ -273,13 +275,12 @@ def filled(labels: IntArray, X: FloatArray, weights: FloatArray, n_components: i
     sizes = np.bincount(labels[counted], minlength=n_components)
     while (sizes == 0).any():
         empty = int(np.argmin(sizes))
-        z = _one_hot(labels, n_components, X.dtype) * counted[:, None]
-        centers = (z.T @ X) / np.maximum(sizes, 1).astype(X.dtype)[:, None]
-        gap = X - centers[labels]
+        z = one_hot(labels, n_components, X.dtype) * counted[:, None]
+        gap = X - ((z.T @ X) / np.maximum(sizes, 1).astype(X.dtype)[:, None])[labels]
         far = np.where(counted & (sizes[labels] > 1), np.einsum("ij,ij->i", gap, gap), -1)
         labels[int(np.argmax(far))] = empty
         sizes = np.bincount(labels[counted], minlength=n_components)
-    return _one_hot(labels, n_components, X.dtype)
+    return one_hot(labels, n_components, X.dtype)
 
 
 def _all_present(z: FloatArray, X: FloatArray, weights: FloatArray) -> FloatArray:
@@ -289,41 +290,6 @@ def _all_present(z: FloatArray, X: FloatArray, weights: FloatArray) -> FloatArra
     return z if len(present) == z.shape[1] else filled(labels, X, weights, z.shape[1])
 
 
-def _one_hot(labels: IntArray, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray:
-    z = np.zeros((len(labels), n_components), dtype=dtype)
-    z[np.arange(len(labels)), labels] = 1
-    return z
-
-
-@dataclass(frozen=True, eq=False)
-class OneHot:
-    """Hard responsibilities (N, G) that are held as labels, one small number per row, and written out by chunks."""
-
-    codes: IntArray
-    n_components: int
-    dtype: np.dtype[np.floating]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and components."""
-        return len(self.codes), self.n_components
-
-    def __getitem__(self, place: slice) -> FloatArray:
-        return _one_hot(self.codes[place], self.n_components, self.dtype)
-
-
-def given(init: ArrayLike, n_rows: int, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray | OneHot:
-    """Responsibilities from an array of labels or responsibilities, checked."""
-    found = np.asarray(init)
-    if found.shape == (n_rows,):
-        small = np.min_scalar_type(n_components)
-        return OneHot(_codes(found, n_components).astype(small), n_components, np.dtype(dtype))
-    if found.shape == (n_rows, n_components):
-        return _from_responsibilities(found, dtype)
-    shapes = f"labels of shape ({n_rows},) or responsibilities of shape ({n_rows}, {n_components})"
-    raise ValueError(f"init has shape {found.shape}: give {shapes}, or a name")
-
-
 def _given(init: np.ndarray, X: FloatArray, weights: FloatArray, n_components: int) -> FloatArray:
     """Responsibilities from an array of labels or responsibilities, in which every component has rows that count."""
     z = given(init, len(X), n_components, X.dtype)[:]
@@ -331,31 +297,3 @@ def _given(init: np.ndarray, X: FloatArray, weights: FloatArray, n_components: i
     if len(alone):
         raise ValueError(f"component {alone[0]} of init has no rows: give each component some, or lower n_components")
     return z
-
-
-def _codes(labels: np.ndarray, n_components: int) -> IntArray:
-    """Labels as numbers from 0 to G − 1."""
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        row = int(np.argmin(np.isfinite(labels)))
-        raise ValueError(f"label {labels[row]} of row {row} in init is no label: give every row an integer or a name")
-    values, codes = np.unique(labels, return_inverse=True)
-    if len(values) != n_components:
-        raise ValueError(f"init has {len(values)} different labels, n_components is {n_components}: make them equal")
-    return np.asarray(codes)
-
-
-def _from_responsibilities(init: np.ndarray, dtype: np.dtype[np.floating]) -> FloatArray:
-    try:
-        z: FloatArray = init.astype(float)
-    except (TypeError, ValueError):
-        raise ValueError(f"init holds {init.dtype}, not numbers: give responsibilities between 0 and 1") from None
-    for wrong, reason in ((~np.isfinite(z), "not finite"), (z < 0, "negative")):
-        if wrong.any():
-            row, g = np.argwhere(wrong)[0]
-            raise ValueError(f"init[{row}, {g}] is {z[row, g]:g}, {reason}: give responsibilities between 0 and 1")
-    sums = z.sum(axis=1)
-    row = int(np.argmax(np.abs(sums - 1)))
-    if abs(sums[row] - 1) > _ROUNDING:
-        raise ValueError(f"row {row} of init sums to {sums[row]:g}: divide each row of responsibilities by its sum")
-    z /= sums[:, None]
-    return z.astype(dtype)

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +23,7 @@ from blockmix.em.block.resampling import draw, resampled_groups
 from blockmix.em.convergence import Outcome
 from blockmix.estimators.stability.measuring import cluster_stability, column_stability
 from blockmix.estimators.stability.values import Stability
-from blockmix.estimators.validation import counts, matrix, rows_to_score
+from blockmix.estimators.validation import check_whole, counts, matrix, rows_to_score
 from blockmix.grouping.protocols import Grouping, Proposal, Rule
 from blockmix.grouping.registry import as_rule
 from blockmix.rows import Rows, one_blas_thread
@@ -39,10 +38,10 @@ Progress = Callable[[int, int], object]
 
 
 class EffectiveRows:
-    """A rule that is told the effective number of rows of randomly weighed rows.
+    """A rule for randomly weighed rows, which count as fewer.
 
-    A test against chance must know of the noise that the weights add: told all rows, it merges nearly everything in
-    a wide table. A price of log N needs no correction.
+    A test against chance must allow for the noise that the weights add: with the full number of rows it merges nearly
+    everything in a wide table. A price of log N needs no correction.
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -81,8 +80,8 @@ def mixture_stability(
             f"the column groups of {type(model).__name__} follow from its factors and cannot be resampled: use "
             "GaussianBiclustering(block_model=1), or select(..., stability=True) for the clusters alone"
         )
-    _check("n_resamples", n_resamples, 1)
-    _check("n_refits", n_refits, 0)
+    check_whole("n_resamples", n_resamples)
+    check_whole("n_refits", n_refits, least=0)
     n_refits = n_refits if len(model.weights_) > 1 else 0  # one cluster is all rows, always
     rows = rows_to_score(model, X, sample_weight).measured()
     if n_refits and not rows.is_array:
@@ -127,7 +126,7 @@ def covariance_stability(
 ) -> Stability:
     """Stability of the groups of a covariance; see `BlockDiagonalCovariance.stability`."""
     check_is_fitted(model, "blocks_")
-    _check("n_resamples", n_resamples, 1)
+    check_whole("n_resamples", n_resamples)
     rows = matrix(model, X, gaps=True, reset=False)
     if np.isnan(rows).any():
         raise ValueError("X has missing values: use the stability of GaussianBiclustering(1), which takes them")
@@ -135,15 +134,15 @@ def covariance_stability(
     codes = _codes(units, len(rows))
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     own = np.ones(len(rows)) if given is None else given
-    told = EFFECTIVE if tests(model.n_groups) else 1.0
+    factor = EFFECTIVE if tests(model.n_groups) else 1.0
 
     def resampled() -> Iterator[list[Partition]]:
         again = clone(model)
         for _ in range(n_resamples):
-            weights = told * own * _row_weights(codes, len(rows), rng)
+            weights = factor * own * _row_weights(codes, len(rows), rng)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                yield [again.fit(X, sample_weight=np.maximum(weights, 0)).partition_]
+                yield [again.fit(X, sample_weight=weights).partition_]
 
     return column_stability([model.partition_], resampled(), column_names(model), _Counter(n_resamples, callback))
 
@@ -158,8 +157,8 @@ def _resampled(
 ) -> Iterator[list[Partition]]:
     parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
     proposer: Proposer = model._family(rows, np.ones(rows.n_columns)).proposer
-    told = [EffectiveRows(cast(Rule, rule)) if tests(rule) else rule for rule in proposer.n_groups]
-    return resampled_groups(rows, parameters, replace(proposer, n_groups=tuple(told)), n_resamples, codes, rng)
+    rules = [EffectiveRows(cast(Rule, rule)) if tests(rule) else rule for rule in proposer.n_groups]
+    return resampled_groups(rows, parameters, replace(proposer, n_groups=tuple(rules)), n_resamples, codes, rng)
 
 
 def _refits(
@@ -210,11 +209,6 @@ def _codes(units: ArrayLike | None, n_rows: int) -> IntArray | None:
     if len(names) < 2:
         raise ValueError("all rows are of one unit: at least two are needed to weigh them at random")
     return np.asarray(codes)
-
-
-def _check(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
 
 
 class _Counter:

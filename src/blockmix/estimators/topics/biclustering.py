@@ -25,6 +25,7 @@ from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.stability.methods import StableTopics
 from blockmix.estimators.storable import Storable
 from blockmix.estimators.topics import importance, terms
+from blockmix.estimators.validation import check_whole
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.grouping.protocols import Grouping, Rule
 from blockmix.plotting import importance_heatmap
@@ -339,9 +340,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
 
     def _check_parameters(self) -> None:
         for name in ("n_topics", "max_terms", "n_selected_terms"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name}={value!r} must be a whole number, at least 1")
+            check_whole(name, getattr(self, name))
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
