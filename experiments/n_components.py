@@ -12,7 +12,7 @@ from harness import Task, arguments, mean_by, run, show, write  # before NumPy: 
 import numpy as np
 from sklearn.mixture import GaussianMixture
 
-from blockmix import GaussianBiclustering
+from blockmix import GaussianBiclustering, select
 from blockmix.datasets import simulated
 from blockmix.grouping import HierarchicalGrouping
 
@@ -23,7 +23,8 @@ SETTINGS = {
     "blockmix, K = 3": {"n_column_groups": 3},
     "blockmix, auto": {},
 }
-METHODS = (*SETTINGS, "GMM")
+SELECT = "blockmix, select"  # sets fits with components of too few rows aside; the others take the smallest BIC
+METHODS = (*SETTINGS, SELECT, "GMM")
 
 
 def fitted(method: str, G: int, X: np.ndarray, seed: int) -> GaussianBiclustering | GaussianMixture:
@@ -38,6 +39,9 @@ def choose(task: Task) -> dict[str, float]:
     X, _ = design.sample(task["rows"], rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if task["method"] == SELECT:
+            found = select(X, range(1, 6), random_state=task["seed"]).best_estimator_.n_components
+            return {"G": float(found), "right": float(found == 3)}
         criteria = [fitted(task["method"], G, X, task["seed"]).bic(X) for G in range(1, 6)]
     found = int(np.argmin(criteria)) + 1
     return {"G": float(found), "right": float(found == 3)}
