@@ -54,6 +54,11 @@ class ArrayFile:
         return cls.of(X, Path(path).resolve())
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows N."""
+        return self.shape[0]
+
+    @property
     def n_columns(self) -> int:
         """Number of columns p."""
         return self.shape[1]
