@@ -69,7 +69,7 @@ def best_contrast(problem: Problem, seed: int) -> np.ndarray:
 
 
 METHODS: dict[str, Method] = OF_THE_PAPER | {
-    "blockmix, one start": blockmix(),
+    "blockmix, one k-means start": blockmix(init="kmeans"),
     "blockmix, annealed": blockmix(init="annealed"),
     "blockmix, mode of best contrast": best_contrast,
 }

@@ -62,7 +62,7 @@ def factors(model: str, n_init: int) -> Method:
 
 METHODS: dict[str, Method] = OF_THE_PAPER | {
     "GMM with our tolerance, 1e-4": lambda problem, seed: gmm(problem, seed, tol=1e-4),
-    "blockmix, one start": blockmix(),
+    "blockmix, all defaults": blockmix(),
     "blockmix, portfolio": blockmix(init="portfolio"),
     "blockmix, BIC over K": by_bic,
     "blockmix, UUUU, 80 starts": factors("UUUU", 5),

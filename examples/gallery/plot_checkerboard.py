@@ -2,8 +2,8 @@
 The data as a checkerboard
 ==========================
 
-569 tumors, 30 measurements, standardized: rows sorted by cluster and columns by group. The two clusters are not the two
-diagnoses, which the fit does not see, but one of them is almost only malignant.
+569 tumors, 30 measurements, standardized: rows sorted by cluster and columns by group. The two clusters come
+close to the two diagnoses, which the fit does not see.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 from blockmix import GaussianBiclustering
 
 X, benign = load_breast_cancer(as_frame=True, return_X_y=True)
-model = GaussianBiclustering(2, init="portfolio", random_state=0).fit(X)
+model = GaussianBiclustering(2, random_state=0).fit(X)
 for g in range(2):
     own = model.row_labels_ == g
     print(f"cluster {g}: {own.sum()} tumors, {100 * np.mean(benign[own]):.0f} % benign")

@@ -12,5 +12,5 @@ from sklearn.datasets import load_wine
 from blockmix import GaussianBiclustering
 
 X = load_wine(as_frame=True).data
-model = GaussianBiclustering(3, 4, init="portfolio", random_state=0).fit(X)
+model = GaussianBiclustering(3, 4, random_state=0).fit(X)
 model.plot_groups()

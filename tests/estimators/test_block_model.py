@@ -12,11 +12,12 @@ import oracles
 import pytest
 from fits import quiet
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from strategies import Matrix
 
-from blockmix import GaussianBiclustering, load
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering, load
 from blockmix.em.multistart import Progress
-from blockmix.structure.block_models import TreeBlock
+from blockmix.structure.block_models import FactorBlock, TreeBlock, offered
 from blockmix.structure.partition import Partition
 
 SHAPES: list[Any] = ["auto", "full", 1, 2, "tree"]
@@ -342,6 +343,15 @@ def test_a_settled_mixture_of_trees_has_the_best_trees_of_its_rows(seed: int) ->
         found = model.covariances_[g]
         deviance = np.linalg.slogdet(found)[1] + np.trace(np.linalg.solve(found, S))
         assert n / 2 * (deviance - tree.fit(S).deviance) < 0.01
+
+
+def test_more_factors_than_columns_are_a_full_block() -> None:
+    # Red if the count of parameters, which turns negative far beyond c factors, makes such blocks look cheap.
+    X = np.random.default_rng(0).standard_normal((60, 4)) @ np.kron(np.eye(2), [[1, 1], [0, 1]])
+    assert all(not offered(FactorBlock(q), c) for c in range(1, 8) for q in range(c, 20))
+    for model in GaussianBiclustering(block_model=9), BlockDiagonalCovariance(block_model=9):
+        expected = clone(model).set_params(block_model="full").fit(X)
+        assert model.fit(X).score(X) == expected.score(X)
 
 
 @pytest.mark.parametrize("wrong", ["chain", 0, 1.5, None])

@@ -188,6 +188,14 @@ def test_a_column_without_values_is_named() -> None:
         BlockDiagonalCovariance().fit(X)
 
 
+def test_a_covariance_of_rows_with_gaps_speaks_of_its_own_columns_and_parameters() -> None:
+    X = pd.DataFrame(with_gaps(table(), 0.1, np.random.default_rng(0)), columns=NAMES)
+    with pytest.raises(ValueError, match=r"^n_groups=99 exceeds"):
+        BlockDiagonalCovariance(99).fit(X)
+    with pytest.raises(ValueError, match=rf"^column 1 \('{NAMES[1]}'\) is constant at 7: "):
+        BlockDiagonalCovariance().fit(X.assign(**{NAMES[1]: 7.0}))
+
+
 def test_a_covariance_of_rows_with_gaps_scores_their_values() -> None:
     X = with_gaps(table(300), 0.1, np.random.default_rng(0))
     model = BlockDiagonalCovariance(2).fit(X)

@@ -213,6 +213,25 @@ def test_degenerate_input_is_refused_with_the_value(case: str) -> None:
     assert str(caught.value).splitlines()[0] == sentence
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.Categorical(["low", "high"] * 40),
+        pd.Series(["low", "high"] * 40, dtype="string"),
+        pd.date_range("2020-01-01", periods=80),
+    ],
+    ids=["categories", "strings", "dates"],
+)
+def test_columns_of_a_data_frame_that_hold_no_numbers_are_named(values: Any) -> None:
+    # Red if the words of pandas or NumPy, which name no column, get through, or if missing integers are called text.
+    counted = pd.array([1, None, 2, 3] * 20, dtype="Int64")
+    X = pd.DataFrame(table()).add_prefix("x").assign(count=counted, level=values)
+    with pytest.raises(
+        ValueError, match=r"^column level holds text or dates, not numbers: drop or encode such columns"
+    ):
+        Fit().fit(X)
+
+
 def test_a_refused_fit_leaves_the_last_one_as_it_was() -> None:
     model = Fit(2, 2, init=LABELS).fit(table())
     before = model.predict_proba(table())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering
 from blockmix.structure.blocks import BlockCovariance
 from blockmix.structure.columns import (
     column_entries,
@@ -53,6 +55,26 @@ def test_small_variation_is_variation(dtype: type[np.floating]) -> None:
     # Red if the limit were absolute, or did not follow the precision of the numbers.
     mean = np.array([1000.0, 0.0], dtype=dtype)
     refuse_constant(mean, np.array([(100 * np.finfo(dtype).eps * 1000) ** 2, 1e-30], dtype=dtype), ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "reason"),
+    [
+        (1e200, np.float64, "has values so large that their squares are not finite in float64: divide"),
+        (1e25, np.float32, "has values so large that their squares are not finite in float32: divide"),
+        (1e-200, np.float64, "has values so small that their squares vanish in float64: multiply"),
+        (1e-25, np.float32, "has values so small that their squares vanish in float32: multiply"),
+    ],
+)
+@pytest.mark.parametrize("gap", [False, True])
+def test_a_column_whose_squares_are_out_of_range_is_named(size: float, dtype: Any, reason: str, gap: bool) -> None:
+    # Red if float32 covariances become infinite or 0, or if tiny values that vary are called constant.
+    X = (np.random.default_rng(0).normal(1, 1, (30, 3)) * [1, size, 1]).astype(dtype)
+    X[0, 0] = np.nan if gap else 0
+    for model in GaussianBiclustering(), BlockDiagonalCovariance():
+        with pytest.raises(ValueError) as caught:
+            model.fit(X)
+        assert str(caught.value) == f"column 1 ('x1') {reason} it by a power of ten"
 
 
 def test_groups_are_named() -> None:

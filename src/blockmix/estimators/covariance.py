@@ -147,7 +147,8 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
             self._fit_gaps(rows, weights)
             self._warn(True, float(len(rows) if weights is None else weights.sum()))
             return self
-        moments = Moments.of(rows, weights)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused by name
+            moments = Moments.of(rows, weights)
         refuse_constant(moments.mean, moments.variances, column_names(self))
         if self.assume_centered:
             moments = moments.about_origin()

@@ -13,8 +13,10 @@ import numpy as np
 from blockmix.em.block.e_step import Density, half_distances, log_joint
 from blockmix.em.block.parameters import assemble
 from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.grouping.protocols import check_n_groups
 from blockmix.rows import ArrayRows
 from blockmix.structure.blocks import BlockCovariance
+from blockmix.structure.columns import column_names, refuse_constant
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -47,6 +49,10 @@ class CovarianceGaps:
         if refused is not None:
             raise ValueError(f"{refused} needs complete rows, and X has missing values (NaN): leave it out")
         rule = settings._rule()
+        if rule is None:
+            check_n_groups(settings.n_groups, X.shape[1])
+        rows = ArrayRows.standardized(X, weights)
+        refuse_constant(rows.location, rows.scale**2, column_names(self), X.dtype)
         model = GaussianBiclustering(
             1,
             settings.n_groups if rule is None else rule,

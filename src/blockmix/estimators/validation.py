@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import get_tags
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from blockmix.rows import Rows, in_memory, is_elsewhere, opened
@@ -69,24 +69,24 @@ def matrix(estimator: Any, X: Any, gaps: bool | None = None, **checks: Any) -> A
     gaps = takes_gaps(estimator) if gaps is None else gaps
     try:
         return validate_data(estimator, X, dtype=_TYPES, ensure_all_finite="allow-nan" if gaps else True, **checks)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         _explain(X, error, gaps)
         raise
 
 
-def _explain(X: Any, error: ValueError, gaps: bool) -> None:
+def _explain(X: Any, error: Exception, gaps: bool) -> None:
     """Raise an error that names the columns that are not numbers, infinite or, unless taken, NaN."""
     if hasattr(X, "columns") and hasattr(X, "to_numpy") and len(X):
         values = {str(name): np.asarray(X[name]) for name in X.columns}
+        words = [str(name) for name in X.columns if not _are_numbers(X[[name]])]
     elif isinstance(X, np.ndarray) and X.ndim == 2 and not gaps and "NaN" in str(error):
-        values = {str(j): X[:, j] for j in range(X.shape[1])}
+        values, words = {str(j): X[:, j] for j in range(X.shape[1])}, []
     else:
         return
-    words = [name for name, column in values.items() if column.dtype.kind not in "biuf"]
-    if words and "could not convert" in str(error):
+    if words and any(reason in str(error) for reason in ("could not convert", "Cannot cast", "be promoted")):
         raise ValueError(
-            f"column {_listed(words)} {'holds' if len(words) == 1 else 'hold'} text, not numbers: drop or encode such "
-            "columns, for example with X.select_dtypes('number')"
+            f"column {_listed(words)} {'holds' if len(words) == 1 else 'hold'} text or dates, not numbers: drop or "
+            "encode such columns, for example with X.select_dtypes('number')"
         ) from None
     refused = np.isinf if gaps else lambda column: ~np.isfinite(column)
     counts = {name: int(refused(column).sum()) for name, column in values.items() if column.dtype.kind == "f"}
@@ -96,6 +96,15 @@ def _explain(X: Any, error: ValueError, gaps: bool) -> None:
             f"X has {'infinity' if gaps else 'NaN or infinity'} in column {_listed(wrong)}: the number of such cells "
             f"is in brackets; fill or drop them{'' if gaps else ', or use GaussianBiclustering, which takes NaN'}"
         ) from None
+
+
+def _are_numbers(column: Any) -> bool:
+    """Whether a data frame of one column can be converted to numbers; dates could be, but are none."""
+    try:
+        check_array(column, dtype=_TYPES, ensure_all_finite=False)
+    except (TypeError, ValueError):
+        return False
+    return np.asarray(column).dtype.kind not in "mM"
 
 
 def _listed(names: list[str]) -> str:

@@ -263,9 +263,11 @@ class Spread:
             there = ~np.isnan(chunk.X) & (chunk.weights > 0)[:, None]
             first = chunk.X[there.argmax(axis=0), np.arange(len(row))]
             row = np.where(there.any(axis=0), first, 0).astype(float)
-        found = cls._about(chunk, row)
-        far = found.observed.columns * (found.mean - row) ** 2 > _FAR * found.squares
-        return cls._about(chunk, found.mean) if far.any() else found
+        # Squares that overflow are refused by name later.
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = cls._about(chunk, row)
+            far = found.observed.columns * (found.mean - row) ** 2 > _FAR * found.squares
+            return cls._about(chunk, found.mean) if far.any() else found
 
     @classmethod
     def _about(cls, chunk: Chunk, shift: FloatArray) -> Spread:

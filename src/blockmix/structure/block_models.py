@@ -150,8 +150,8 @@ class FactorBlock:
         return f"{self.n_factors} factor{'' if self.n_factors == 1 else 's'}"
 
     def n_parameters(self, c: int) -> int:
-        """Free parameters of a block of c columns."""
-        q = self.n_factors
+        """Free parameters of a block of c columns; factors beyond c add none."""
+        q = min(self.n_factors, c)
         return c * (q + 1) - q * (q - 1) // 2
 
     def choice_price(self, c: int, p: int) -> float:

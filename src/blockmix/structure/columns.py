@@ -24,26 +24,31 @@ def column_names(estimator: Any) -> list[str]:
 
 
 def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str], dtype: Any = None) -> None:
-    """Raise a ValueError that names the first column without values, whose mean is NaN, or without variation."""
-    empty = np.flatnonzero(np.isnan(mean))
-    if len(empty):
-        others = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
-        raise ValueError(f"column {empty[0]} ({names[empty[0]]!r}){others} has no values: remove it")
-    large = np.flatnonzero(~np.isfinite(variances))
-    if len(large):
-        raise ValueError(
-            f"column {large[0]} ({names[large[0]]!r}) has values so large that their squares are not finite: "
-            "divide it by a power of ten"
-        )
-    noise = (8 * np.finfo(dtype or variances.dtype).eps * np.abs(mean)) ** 2
-    constant = np.flatnonzero(~(variances > noise))
-    if len(constant):
-        j = int(constant[0])
-        others = f" (and {len(constant) - 1} more)" if len(constant) > 1 else ""
-        raise ValueError(
-            f"column {j} ({names[j]!r}){others} is constant at {float(mean[j]):g}: "
-            "remove it, it has no correlation with others"
-        )
+    """Raise a ValueError that names the first column without values, whose mean is NaN, or without variation.
+
+    Values whose squares are out of the range of the type are refused as well.
+    """
+    limits = np.finfo(dtype or variances.dtype)
+    with np.errstate(over="ignore"):
+        noise = (8 * limits.eps * np.abs(mean)) ** 2
+        vanishing = (variances < limits.tiny) & (mean != 0) & (mean**2 < limits.tiny)
+    for wrong, message in (
+        (np.isnan(mean), "has no values: remove it"),
+        (
+            ~(variances <= limits.max),
+            f"has values so large that their squares are not finite in {limits.dtype}: divide it by a power of ten",
+        ),
+        (
+            vanishing,
+            f"has values so small that their squares vanish in {limits.dtype}: multiply it by a power of ten",
+        ),
+        (~(variances > noise), "is constant at {mean:g}: remove it, it has no correlation with others"),
+    ):
+        found = np.flatnonzero(wrong)
+        if len(found):
+            j = int(found[0])
+            others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            raise ValueError(f"column {j} ({names[j]!r}){others} {message.format(mean=float(mean[j]))}")
 
 
 def leading_loadings(covariance: BlockCovariance, loadings: Sequence[FloatArray | None]) -> FloatArray:

@@ -188,7 +188,7 @@ def _one_factor(R: Any, lo: int, hi: int, start: int, stop: int, one: Any, noise
 
 @_compiled
 def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
-    """Deviance of q factors at every node from (c − q)² > c + q columns on, else infinite, shape (2p − 1,).
+    """Deviance of q factors at every node of c > q columns with (c − q)² > c + q, else infinite, shape (2p − 1,).
 
     A node starts from the factors of its larger branch, or if that is better from one factor of each branch.
     """
@@ -208,7 +208,7 @@ def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
             if q > 1:
                 apart[i, 0], apart[i, 1] = 0.0, one[i, 0]
         deviance = _one_factor(R, lo, hi, start, stop, one, one_noise, least, small)
-        if (c - q) ** 2 <= c + q:
+        if c <= q or (c - q) ** 2 <= c + q:
             _copy(one, lo, many, lo, one_noise, noise, c)
         elif q == 1:
             deviances[p + k] = deviance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import Fixed, assert_same, dense, family, mixture, rounded, unpacked
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 from strategies import partitions, seeds
 
+from blockmix import GaussianBiclustering
 from blockmix.em.block import sweep_shared as module
 from blockmix.em.block.m_step import maximize
 from blockmix.em.block.parameters import Parameters, Prior
@@ -81,6 +84,20 @@ def test_a_wide_table_or_covariances_of_their_own_take_the_plain_sweep(n_rows: i
     assert not applies(rows, parameters)
     chosen = family(rows, 3, 3, 3, grouping=Fixed(GROUPS[0]), shared=shared)
     assert_same(chosen.sweep(rows, parameters), sweep(rows, parameters), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-4, 1e-2])
+def test_copies_of_columns_do_not_lower_the_trace(noise: float) -> None:
+    # Red if the shortcut is taken where it loses the digits of the difference of two columns: -1e-7 per row.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)) @ rng.normal(size=(4, 4))
+    X[:100] += 2
+    X = np.column_stack([X, X[:, 1] + noise * rng.normal(size=300)])
+    model = GaussianBiclustering(3, shared_covariance=True, init="kmeans", tol=0, max_iter=100, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # tol=0
+        trace = model.fit(X).log_likelihood_trace_
+    assert np.diff(trace).min() > -1e-11 * len(X)
 
 
 @dataclass(frozen=True, eq=False)
