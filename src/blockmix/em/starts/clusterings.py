@@ -1,7 +1,7 @@
 """Clusterings: the first partitions of the rows that the default start compares (docs/adr/0004-starts.md).
 
 Standardized rows and weights come in; named responsibilities z, shape (N, G), go out. With more columns than rows EM
-stays where it begins and its likelihood is no judge, so one partition is chosen here: the one of least inertia.
+stays where it begins and its likelihood cannot judge, so one partition is chosen here: the one of least inertia.
 """
 
 from __future__ import annotations
