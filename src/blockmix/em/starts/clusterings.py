@@ -31,7 +31,7 @@ def clusterings(
 
     Examples
     --------
-    >>> X = np.random.RandomState(0).standard_normal((20, 2))
+    >>> X = np.random.RandomState(0).standard_normal((20, 2)) + np.repeat([[0], [9]], 10, axis=0)
     >>> list(clusterings(X, np.ones(20), 2, np.random.RandomState(0)))
     ['kmeans', 'trimmed']
     >>> list(clusterings(X.T, np.ones(2), 2, np.random.RandomState(0)))
