@@ -13,7 +13,7 @@ from blockmix.em.block.e_step import Density
 from blockmix.em.block.parameters import Parameters, Prior
 from blockmix.em.block.regroup import Proposer
 from blockmix.grouping.hierarchical import HierarchicalGrouping, topmost
-from blockmix.grouping.protocols import Grouping, Proposal
+from blockmix.grouping.protocols import Proposal
 from blockmix.rows import Rows
 from blockmix.structure.block_models import FULL
 from blockmix.structure.moments import correlation
@@ -40,14 +40,7 @@ def from_coarser_blocks(rows: Rows, old: Parameters, proposer: Proposer) -> Para
 class _Coarse:
     """The largest branches of the tree of the columns that have at most 64 of them, as a rule."""
 
-    def choose(
-        self,
-        S: FloatArray,
-        n_rows: float,
-        grouping: Grouping,
-        squares: FloatArray | None = None,
-        price: float | None = None,
-    ) -> Proposal:
+    def choose(self, S: FloatArray, *others: object, **more: object) -> Proposal:
         p = len(S)
         if p <= _LARGEST:
             return Proposal(Partition.single(p))
