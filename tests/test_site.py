@@ -93,6 +93,7 @@ def test_search_works_from_a_folder(tab: Any) -> None:
     tab.wait_for_selector("#search-results li a")
     found = tab.locator("#search-results li a").all_text_contents()
     assert any("command" in title.lower() for title in found), found
+    assert any("missing values" in title.lower() for title in found), found
 
 
 @needs_browser
