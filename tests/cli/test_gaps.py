@@ -108,3 +108,9 @@ def test_the_columns_of_a_table_with_gaps_are_grouped(gaps_csv: str) -> None:
     assert "40 of 2314 cells (1.7%) are missing: ash (30), hue (10)" in done.stderr
     if not hasattr(blockmix.load("cov/model.blockmix"), "impute"):
         assert "which cannot fill missing values" in fails("impute", "cov/model.blockmix", gaps_csv, "--out", "a.csv")
+
+
+def test_the_stability_of_a_covariance_with_gaps_names_the_command_that_has_it(gaps_csv: str) -> None:
+    assert fails("covariance", gaps_csv, "--stability", "--resamples", "3").endswith(
+        "X has missing values: use blockmix fit --components 1 --stability, which takes them"
+    )
