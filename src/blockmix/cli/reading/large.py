@@ -48,6 +48,7 @@ def open_large(path: Path, wanted: Wanted, progress: Callable[[float], object] |
         names = [shown_name(name, j) for j, name in enumerate(schema.names)]
         reasons = {name: str(kind)[:_SHOWN_TYPES] for name, kind in zip(names, schema.types, strict=True)}
         reasons = {name: kind for name, kind in reasons.items() if not _NUMBER.fullmatch(kind)}
+    asked_for = wanted.only is not None
     wanted = chosen(source, names, wanted)
     check_unique(source, names, wanted.dropped)
     check_present(source, names, (*wanted.kept, *wanted.dropped, *(wanted.only or ())))
@@ -72,7 +73,7 @@ def open_large(path: Path, wanted: Wanted, progress: Callable[[float], object] |
         notes=(f"{source} is read in pieces, as often as needed, because it is large",),
         found=found,
     )
-    return table.tidied(wanted.only is None)
+    return table if asked_for else table.tidied(wanted.only is None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,7 @@ class LargeTable(InputTable):
         if gaps and not drop and kind == "missing":
             return replace(self, notes=(*self.notes, self._gaps(counts)))
         if not drop:
+            counts = self.found.infinite if gaps and kind == "infinite" else counts
             raise ValueError(
                 f"{self.source} has {kind} values: {self.worst(counts)}; replace them, leave out those rows with "
                 "--drop-missing, or a column with --drop NAME"
