@@ -47,6 +47,21 @@ def test_scaling_ignores_gaps(gaps_csv: str) -> None:
     assert lines_of("plain/columns.csv") == lines_of("scaled/columns.csv")
 
 
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_a_column_without_values_in_a_new_table_is_filled(in_pieces: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Red if an empty column of the model is called not numeric.
+    wine().to_parquet("wine.parquet")
+    run("fit", "wine.parquet", "--components", "2", "--out", "out")
+    wine().assign(ash=np.nan).to_parquet("new.parquet")
+    if in_pieces:
+        monkeypatch.setattr(large, "LARGE", 100)
+    assert (
+        "178 of 2314 cells (7.7%) are missing: ash (178)" in run("predict", "out/model.blockmix", "new.parquet").stderr
+    )
+    run("impute", "out/model.blockmix", "new.parquet", "--out", "full.csv")
+    assert pd.read_csv("full.csv")["ash"].std() > 0
+
+
 def test_rows_with_gaps_can_be_left_out(gaps_csv: str) -> None:
     done = run("fit", gaps_csv, "--components", "2", "--drop-missing", "--out", "out")
     lost = int(gappy().drop(columns="empty").isna().any(axis=1).sum())
@@ -93,3 +108,9 @@ def test_the_columns_of_a_table_with_gaps_are_grouped(gaps_csv: str) -> None:
     assert "40 of 2314 cells (1.7%) are missing: ash (30), hue (10)" in done.stderr
     if not hasattr(blockmix.load("cov/model.blockmix"), "impute"):
         assert "which cannot fill missing values" in fails("impute", "cov/model.blockmix", gaps_csv, "--out", "a.csv")
+
+
+def test_the_stability_of_a_covariance_with_gaps_names_the_command_that_has_it(gaps_csv: str) -> None:
+    assert fails("covariance", gaps_csv, "--stability", "--resamples", "3").endswith(
+        "X has missing values: use blockmix fit --components 1 --stability, which takes them"
+    )

@@ -115,11 +115,11 @@ def only(path: Path) -> Any:
     return state
 
 
-@pytest.mark.parametrize("iteration", [0, 5, 20])
+@pytest.mark.parametrize("iteration", [0, 5, 12])
 @pytest.mark.parametrize("setting", [{}, {"shared_covariance": True}, {"n_column_groups": 2, "shrinkage": 0.1}])
 def test_an_ended_fit_goes_on_from_any_iteration(iteration: int, setting: dict[str, Any], tmp_path: Path) -> None:
     path, expected = tmp_path / "fit", fitted(None, **setting)
-    assert expected.n_iter_ > 20
+    assert expected.n_iter_ > 12
     stopped(path, iteration, **setting)
     assert_equal_fit(fitted(path, **setting), expected)
     assert not path.exists()
@@ -194,7 +194,7 @@ def test_a_fit_with_a_grouping_of_the_user_resumes(tmp_path: Path) -> None:
     assert_equal_fit(fitted(path, **setting), fitted(None, **setting))
 
 
-@pytest.mark.parametrize("fault", ["raises", "nan", "columns"])
+@pytest.mark.parametrize("fault", ["raises", "infinity", "columns"])
 def test_a_chunk_that_fails_leaves_the_checkpoint_intact(fault: str, tmp_path: Path) -> None:
     X, path, passes = table(), tmp_path / "fit", iter(range(10**6))
 
@@ -204,8 +204,8 @@ def test_a_chunk_that_fails_leaves_the_checkpoint_intact(fault: str, tmp_path: P
         if broken and fault == "raises":
             raise OSError("the disk is gone")
         rest = X[100:].copy()
-        if broken and fault == "nan":
-            rest[3, 3] = np.nan
+        if broken and fault == "infinity":
+            rest[3, 3] = np.inf
         yield rest[:, :5] if broken and fault == "columns" else rest
 
     with pytest.raises(ValueError, match=r"^chunk 1 of X"):
@@ -229,7 +229,7 @@ def test_a_chunk_that_fails_leaves_the_checkpoint_intact(fault: str, tmp_path: P
             "is the checkpoint of a fit with tol=1e-09, this one has tol=0.001: give another checkpoint, or remove",
         ),
         ({"random_state": 1}, "is the checkpoint of a fit with random_state=0, this one has random_state=1: give"),
-        ({"init": np.arange(300) % 2}, "is the checkpoint of a fit with init='kmeans', this one has init=ndarray "),
+        ({"init": np.arange(300) % 2}, "is the checkpoint of a fit with init='auto', this one has init=ndarray "),
         ({"X": table(n_rows=298)}, "is the checkpoint of a fit with rows=300, this one has rows=298: give"),
         ({"X": table()[:, :5]}, "is the checkpoint of a fit with columns=6, this one has columns=5: give"),
         (

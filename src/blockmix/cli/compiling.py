@@ -1,4 +1,4 @@
-"""The compiled loops are made ready before a fit, and the user is told if that takes a while."""
+"""The compiled loops are made ready before a fit, with a message if that takes a while."""
 
 from __future__ import annotations
 

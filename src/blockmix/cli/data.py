@@ -72,7 +72,7 @@ def rand_of_counts(table: IntArray) -> float:
     Examples
     --------
     >>> rand_of_counts(np.array([[2, 0], [0, 3]])), round(rand_of_counts(np.array([[2, 1], [1, 2]])), 3)
-    (1.0, -0.071)
+    (1.0, -0.111)
     """
     pairs = [
         int((counts.astype(float) * (counts - 1)).sum()) for counts in (table, table.sum(axis=0), table.sum(axis=1))

@@ -19,6 +19,7 @@ _OPTIONS = [
     (r"by extend\(n_components=range\((\d+), (\d+)\)\) of the table", r"such as --components \1:\2"),
     (r"by extend\(n_column_groups=range\((\d+), (\d+)\)\) of the table", r"such as --groups \1:\2"),
     (r"extend\(\) of the table continues", "the best of them is kept"),
+    (r"the stability of GaussianBiclustering\(1\)", "blockmix fit --components 1 --stability"),
     (r"\bn_components=", "--components "),
     (r"\b(n_column_groups|n_groups)=", "--groups "),
     (r"\bshrinkage=", "--shrinkage "),

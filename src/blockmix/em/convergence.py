@@ -1,4 +1,4 @@
-"""Convergence of EM: Aitken's rule as an object, and the three ways in which a fit can end (paper, section 3).
+"""Convergence of EM: Aitken's rule as an object, and the ways in which a fit can end (paper, section 3).
 
 Values of the objective come in, one per iteration; whether the limit that they approach is near goes out.
 """

@@ -23,6 +23,7 @@ from blockmix.rows import Rows
 from blockmix.structure.types import FloatArray
 
 SHORT = 25  # iterations of each start of a portfolio
+_ROUNDING = 1e-12  # of an objective
 FINALISTS = 5  # starts of a portfolio that are continued
 
 
@@ -113,7 +114,15 @@ def _continuation(result: StartResult[P]) -> Start[P]:
 
 
 def _ranked(results: list[StartResult[P]]) -> list[StartResult[P]]:
-    return sorted(results, key=lambda found: (found.result.thin, -found.result.state.trace[-1]))
+    """The best first; of those that differ from it by rounding only, which depends on the source of rows, the first."""
+    if not results:
+        return results
+    ranked = sorted(results, key=lambda found: (found.result.thin, -found.result.state.trace[-1]))
+    thin, value = ranked[0].result.thin, ranked[0].result.state.trace[-1]
+    level = value - _ROUNDING * abs(value)
+    same = (found for found in results if found.result.thin == thin and found.result.state.trace[-1] >= level)
+    first = next(same, ranked[0])
+    return [first, *(found for found in ranked if found is not first)]
 
 
 class _Pool(Generic[P]):

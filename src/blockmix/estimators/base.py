@@ -234,7 +234,7 @@ def probabilities(joint: FloatArray) -> FloatArray:
 def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
     """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
     density, rest = _density_and_rest(joint)
-    counted = weights > 0  # −inf times 0 is no number
+    counted = weights > 0  # −inf times 0 is NaN
     return np.array([weights.sum(), weights[counted] @ density[counted], -weights @ rest])
 
 

@@ -1,7 +1,7 @@
 """EMMixture: a mixture fitted by EM from several starts (paper, section 3).
 
-A subclass brings its family of mixtures and adopts the parameters; the checks, the starts, the multistart, what is kept
-of it and what the user is told of it follow here.
+A subclass brings its family of mixtures and adopts the parameters; checks, starts, multistart, fitted attributes and
+warnings follow here.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class EMMixture(Mixture, Generic[P, S]):
 
     @abstractmethod
     def _thin_message(self, g: int, count: float, parameters: P) -> str:
-        """What is wrong with component g, which is thin and has so many rows."""
+        """What is wrong with component g, which is thin and has `count` rows."""
 
     def _describer(self) -> Describer:
         """A function that returns attributes with one entry per row; it can be sent to other processes."""
@@ -103,8 +103,8 @@ class EMMixture(Mixture, Generic[P, S]):
         ----------
         X : array, data frame, sparse matrix, or rows that need not be in memory
             The path of a `.npy` or Parquet file or of a folder of Parquet files, `blockmix.rows.Parquet`, a
-            `numpy.memmap`, a Dask array or data frame, or a function that returns the chunks anew at each call. NaN is
-            a missing value where the model takes them.
+            `numpy.memmap`, a Dask array or data frame, or a function that returns all chunks at each call. NaN is a
+            missing value where the model takes them.
         y : ignored
         sample_weight : array of shape (N,) or None
             A weight of 2 counts a row twice.

@@ -75,7 +75,7 @@ def _check_covariance(covariance: BlockCovariance) -> None:
 
 
 def _mixture_arguments(parameters: Parameters) -> dict[str, Any]:
-    # By component: how the blocks are stacked for arithmetic is no part of the format.
+    # By component: how the blocks are stacked for arithmetic is not part of the format.
     distinct = parameters.covariances[:1] if parameters.layout.shared else parameters.covariances
     stored = {"weights": parameters.weights, "means": parameters.means, "covariances": distinct}
     if parameters.layout.shapes:
@@ -147,7 +147,7 @@ def _check_resolution(resolution: Resolution) -> None:
 
 
 def _check_factor_mixture(parameters: FactorParameters) -> None:
-    """Refuse what is no factor mixture: sizes that differ, negative variances, unknown groups."""
+    """Refuse what is not a factor mixture: sizes that differ, negative variances, unknown groups."""
     G, p = _check_components(parameters.weights, parameters.means)
     t, d = parameters.factor_variances, parameters.noise
     require(np.ndim(t) == 2 and is_real(t, (G, t.shape[1])) and (t >= 0).all(), "factor variances are not all ≥ 0")

@@ -1,7 +1,7 @@
 """Validity: whether the attributes of an estimator that was read from a file form a fitted model.
 
 A file may hold anything, so types and shapes are checked, and that the attributes agree with each other. The objects in
-them were checked when they were built (`stored_values`). What makes no valid model raises a ValueError.
+them were checked when they were built (`stored_values`). What is not a valid model raises a ValueError.
 """
 
 from __future__ import annotations

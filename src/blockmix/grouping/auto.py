@@ -37,7 +37,7 @@ class AutoRule(BaseEstimator):
 
     The best cut is that of `OptimalRule`, with three differences, which make it an answer to "which columns belong
     together?" rather than to "which covariance is the most likely one?". A branch whose halves are correlated less than
-    a quarter as much as the columns within them is no group, however many rows say so. A correlation that all columns
+    a quarter as much as the columns within them is not a group, however many rows. A correlation that all columns
     share is set aside if the groups without it are clearer. Columns with rare values count as if they had fewer rows.
 
     Parameters

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator
 
-from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default
+from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, topmost
 from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.grouping.silhouette import silhouette
 from blockmix.structure.moments import correlation
@@ -108,7 +108,7 @@ def top_down(R: FloatArray, effective: float) -> Proposal:
         return Proposal(Partition.separate(p), tree)
     n_before = np.arange(p, 1, -1.0)  # groups just before each merge
     level = min(LEVEL, LEVEL_ROWS / effective)
-    return Proposal(_topmost(tree, log_p < np.log(level / (n_before * (n_before - 1) / 2))), tree)
+    return Proposal(topmost(tree, log_p < np.log(level / (n_before * (n_before - 1) / 2))), tree)
 
 
 def beyond_chance(R: FloatArray, tree: FloatArray, effective: float) -> bool:
@@ -119,19 +119,6 @@ def beyond_chance(R: FloatArray, tree: FloatArray, effective: float) -> bool:
 def _any_beyond(log_p: FloatArray) -> bool:
     p = len(log_p) + 1
     return bool(log_p.min() <= np.log(GATE / (p * (p - 1) / 2)))
-
-
-def _topmost(tree: FloatArray, accepted: BoolArray) -> Partition:
-    """Partition into the topmost accepted nodes; a column under none of them stays alone."""
-    p = len(tree) + 1
-    member = np.arange(2 * p - 1)
-    inside = np.zeros(2 * p - 1, dtype=bool)
-    for k in range(p - 2, -1, -1):
-        if inside[p + k] or accepted[k]:
-            children = tree[k, :2].astype(int)
-            member[children] = member[p + k]
-            inside[children] = True
-    return Partition(member[:p])
 
 
 def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.protocols import Proposal, TreeGrouping, check_n_groups, has_tree
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
 LINKAGES = ("average", "single", "complete")
 DISTANCES = ("correlation", "profile")
@@ -83,13 +83,20 @@ def is_default(grouping: object) -> bool:
 
 def cut(tree: FloatArray, n_groups: int) -> Partition:
     """Partition after the first p − K merges of a tree: exactly K groups, even with ties."""
+    return topmost(tree, np.arange(len(tree)) <= len(tree) - n_groups)
+
+
+def topmost(tree: FloatArray, accepted: BoolArray) -> Partition:
+    """Partition into the topmost accepted merges of a tree; a column under none of them stays alone."""
     p = len(tree) + 1
-    member = list(range(2 * p - 1))
-    children = tree[: p - n_groups, :2].astype(np.intp).tolist()
-    for k in range(p - n_groups - 1, -1, -1):
-        # From the top down a node passes its label on, so that a leaf ends up with that of its topmost merge.
-        left, right = children[k]
-        member[left] = member[right] = member[p + k]
+    member, inside = list(range(2 * p - 1)), [False] * p + accepted.tolist()
+    children = tree[:, :2].astype(np.intp).tolist()
+    for k in range(2 * p - 2, p - 1, -1):
+        if inside[k]:
+            # From the top down a node passes its label on, so that a leaf ends up with that of its topmost merge.
+            left, right = children[k - p]
+            member[left] = member[right] = member[k]
+            inside[left] = inside[right] = True
     return Partition(member[:p])
 
 

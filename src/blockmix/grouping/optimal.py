@@ -111,8 +111,8 @@ def best_groups(
     models : sequence of BlockModel
     grouping : Grouping
     forbidden : two callables, optional
-        Tell the merges of the tree, and of that of the strongest correlations, shape (p − 1, 4), that may not be a
-        group, shape (p − 1,).
+        Given the tree, and that of the strongest correlations, shape (p − 1, 4), which merges may not be a group,
+        shape (p − 1,).
     """
     definite, cutter = definite_correlation(R), tree_of(grouping)
     tree = cutter.tree(R)
@@ -189,7 +189,7 @@ def _prices(model: BlockModel, p: int) -> tuple[FloatArray, FloatArray]:
     extra = np.array([model.n_parameters(c) - c for c in sizes])
     choice = partition_prices(p) + np.array([model.choice_price(c, p) if offered(model, c) else np.inf for c in sizes])
     if model.name == FULL.name:
-        choice[-1] = 0  # one full group is no choice
+        choice[-1] = 0  # one full group takes no choice
     return extra, choice
 
 

@@ -75,7 +75,7 @@ class Checkpoint:
             return unpacked(document["states"], arrays, self._values)
 
     def _difference(self, other: dict[str, Any]) -> str:
-        """What tells another fit from this one, or nothing."""
+        """Why the checkpoint belongs to another fit, or nothing if it belongs to this one."""
         for name, value in self._fit["settings"].items():
             found = other["settings"].get(name)
             if found != value:

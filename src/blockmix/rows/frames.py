@@ -43,7 +43,7 @@ class SparseTable:
 
 @dataclass(frozen=True, eq=False)
 class ChunkFactory:
-    """A function without arguments that returns the chunks, matrices or data frames, anew at each call."""
+    """A function without arguments that returns all chunks, matrices or data frames, at each call."""
 
     make: Callable[[], Iterable[Any]]
     n_columns: int
@@ -53,7 +53,7 @@ class ChunkFactory:
     @classmethod
     def of(cls, make: Callable[[], Iterable[Any]]) -> ChunkFactory:
         """Look at the first chunk for columns and type."""
-        first = next(_told(make), None)
+        first = next(_named_chunks(make), None)
         if first is None:
             raise ValueError("X returned no chunks: give a function that returns an iterator of matrices")
         values = np.asarray(first[1])
@@ -65,11 +65,11 @@ class ChunkFactory:
 
     def pieces(self) -> Iterator[Piece]:
         """The chunks, one after the other."""
-        for name, chunk in _told(self.make):
+        for name, chunk in _named_chunks(self.make):
             yield Piece(name, len(chunk), partial(_checked, chunk))
 
 
-def _told(make: Callable[[], Iterable[Any]]) -> Iterator[tuple[str, Any]]:
+def _named_chunks(make: Callable[[], Iterable[Any]]) -> Iterator[tuple[str, Any]]:
     """Chunks that are not empty, and their names; an error of the factory says which chunk it was."""
     number = 0
     try:

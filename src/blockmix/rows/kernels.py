@@ -24,7 +24,7 @@ def repeated_values(ordered: Any, weights: Any, most: int) -> Any:
     """Values of each sorted column (n, p) whose weight is 2 or more, and the width of the interval of each.
 
     Column j has the values ``first[j]`` to ``first[j + 1]``; none if they are more than `most` or its only value. NaN
-    comes last in a column and is no value. The weights (n, p) are sorted likewise.
+    comes last in a column and is not a value. The weights (n, p) are sorted likewise.
     """
     n, p = ordered.shape
     first, values, widths = np.zeros(p + 1, np.int64), np.empty(n * p), np.empty(n * p)

@@ -38,7 +38,7 @@ class ArrayFile:
             raise ValueError(f"{name} holds an array of shape {X.shape}: give a matrix of rows and columns")
         if X.dtype.kind not in "biuf":
             raise ValueError(f"{name} holds values of type {X.dtype}: give numbers")
-        # A part of a mapping tells the file and offset of the whole; what is written to a copy is in no file.
+        # A part of a mapping has the file and offset of the whole; changes to a copy are not in the file.
         whole = isinstance(X.base, mmap.mmap) and X.flags.c_contiguous and X.mode != "c" and X.filename is not None
         return cls(name, X.shape, X.dtype, X.offset if whole else 0, None if whole else np.asarray(X))
 
@@ -52,6 +52,11 @@ class ArrayFile:
         except Exception as error:  # whatever a damaged file can raise
             raise ValueError(f"{path} cannot be read as a .npy file ({type(error).__name__}: {error})") from error
         return cls.of(X, Path(path).resolve())
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows N."""
+        return self.shape[0]
 
     @property
     def n_columns(self) -> int:

@@ -1,8 +1,9 @@
-"""Parquet: a file or a folder of files, read by row groups, with chosen columns."""
+"""Tables that pyarrow reads, and Parquet: a file or a folder of files, read by row groups, with chosen columns."""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -18,7 +19,53 @@ _BUFFER = 2**20  # bytes that are read ahead of a column: without a buffer a who
 
 
 @dataclass(frozen=True, eq=False)
-class Parquet:
+class PyarrowTable(ABC):
+    """Columns of a table that pyarrow reads; see `Parquet` for the parameters."""
+
+    path: str | os.PathLike[str]
+    columns: Sequence[str] | None = None
+
+    @property
+    @abstractmethod
+    def schema(self) -> Any:
+        """Names and types of all columns of the table."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of rows, as the file states it."""
+
+    @abstractmethod
+    def column(self, name: str) -> Iterator[Any]:
+        """The arrays of one column of the table, of any type, in order."""
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The files, in order."""
+        if not Path(self.path).exists():
+            raise FileNotFoundError(f"{self.path} does not exist")
+        return [Path(self.path)]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns: those asked for, or all that the table has."""
+        if isinstance(self.columns, str):
+            raise ValueError(f"columns={self.columns!r} is one name: give a list of names")
+        return list(self.schema.names if self.columns is None else self.columns)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns p."""
+        return len(self.names)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Single precision if all columns have it."""
+        return np.result_type(*column_types(self.files[0], self.schema, self.names))
+
+
+@dataclass(frozen=True, eq=False)
+class Parquet(PyarrowTable):
     """Columns of a Parquet file, or of all `.parquet` files of a folder in the order of their names.
 
     Parameters
@@ -32,36 +79,28 @@ class Parquet:
     >>> model.fit(Parquet("trips", columns=["distance", "fare", "tip"]))  # doctest: +SKIP
     """
 
-    path: str | os.PathLike[str]
-    columns: Sequence[str] | None = None
-
     @cached_property
     def files(self) -> list[Path]:
         """The files, in order."""
-        path = Path(self.path)
-        if not path.exists():
-            raise FileNotFoundError(f"{path} does not exist")
+        (path,) = super().files
         found = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
         if not found:
             raise ValueError(f"{path} holds no .parquet file")
         return found
 
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of the columns: those asked for, or all that the first file has."""
-        if isinstance(self.columns, str):
-            raise ValueError(f"columns={self.columns!r} is one name: give a list of names")
-        return list(_file(self.files[0]).schema_arrow.names if self.columns is None else self.columns)
+    @property
+    def schema(self) -> Any:
+        """Names and types of all columns of the first file."""
+        return _file(self.files[0]).schema_arrow
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns p."""
-        return len(self.names)
+    def n_rows(self) -> int:
+        """Number of rows, as the files state it."""
+        return sum(_file(path).metadata.num_rows for path in self.files)
 
-    @cached_property
-    def dtype(self) -> np.dtype[Any]:
-        """Single precision if all columns have it."""
-        return np.result_type(*column_types(self.files[0], _file(self.files[0]).schema_arrow, self.names))
+    def column(self, name: str) -> Iterator[Any]:
+        """The arrays of one column of the table, of any type, in order."""
+        return (batch.column(0) for path in self.files for batch in _file(path).iter_batches(columns=[name]))
 
     def pieces(self) -> Iterator[Piece]:
         """Chunks of each row group in turn; no more than one chunk of it is in memory."""

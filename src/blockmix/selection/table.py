@@ -198,7 +198,7 @@ def select(
         Called with the `Progress` of each iteration; only without `n_jobs`.
     stability : bool, default=False
         Also refit each candidate 20 times to randomly weighed rows and show the stability of its least stable cluster:
-        it tells whether one cluster is too many, not whether one is missing. The rows must be in memory.
+        it shows whether one cluster is too many, not whether one is missing. The rows must be in memory.
     verbose : int, default=0
         1 prints a line after each fit.
     **params

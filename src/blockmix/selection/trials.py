@@ -93,7 +93,7 @@ class SelectionRow:
 
     @property
     def key(self) -> Any:
-        """What tells candidates apart."""
+        """What distinguishes this candidate from others."""
         return _key((self.n_components, self.n_column_groups, self.kind))
 
     @property

@@ -81,7 +81,7 @@ def partition_prices(n_columns: int) -> FloatArray:
     """Log-likelihood that a group of c columns must earn for being chosen, for c = 0 … p, shape (p + 1,).
 
     log p + Σ_{j<c} log(p/j): a group may begin at any of p columns, and the j-th column that joins it was one of p/j
-    as likely ones, as in a Chinese restaurant process. A column alone is no choice and costs nothing. Without this
+    as likely ones, as in a Chinese restaurant process. A column alone takes no choice and costs nothing. Without this
     price the best of the many possible groups pays for its parameters by chance: of 30 independent columns BIC alone
     groups half (100 rows) or a fifth (1000 rows).
     """
@@ -95,7 +95,7 @@ def partition_prices(n_columns: int) -> FloatArray:
 def partition_price(partition: Partition) -> float:
     """Log-likelihood that the choice of the groups must earn, the sum of `partition_prices` over the groups.
 
-    All columns in one group, the full covariance, are no choice and cost nothing.
+    All columns in one group, the full covariance, take no choice and cost nothing.
     """
     if partition.n_groups == 1:
         return 0.0

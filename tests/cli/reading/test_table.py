@@ -28,6 +28,9 @@ def test_missing_values_are_counted_or_dropped() -> None:
 def test_infinite_values_are_not_called_missing() -> None:
     with pytest.raises(ValueError, match=r"infinite values in 1 of 4 rows: b \(1\)"):
         table_of([[1, 2], [1, np.inf], [2, 3], [4, 5]]).complete(drop=False)
+    # Missing values that may stay are not counted.
+    with pytest.raises(ValueError, match=r"infinite values in 1 of 4 rows: b \(1\);"):
+        table_of([[1, 2], [1, np.inf], [np.nan, 3], [4, np.nan]]).complete(drop=False, gaps=True)
     with pytest.raises(ValueError, match="--drop-missing leaves none"):
         table_of([[1, np.nan]] * 4).complete(drop=True)
 

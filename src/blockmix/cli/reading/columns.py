@@ -73,11 +73,12 @@ def shown_name(name: str, place: int) -> str:
 def collect(source: str, found: Batches, wanted: Wanted, report: Callable[[], object] | None = None) -> InputTable:
     """Read all batches into a table; `report` is called after each."""
     names = tuple(shown_name(name, j) for j, name in enumerate(found.names))
+    asked_for = wanted.only is not None
     wanted = chosen(source, names, wanted)
     check_unique(source, names, wanted.dropped)
     check_present(source, names, (*wanted.kept, *wanted.dropped))
     check_present(source, names, wanted.only or ())
-    columns = _Columns(names, wanted, found.decimal)
+    columns = _Columns(names, wanted, found.decimal, asked_for)
     for batch in found.batches:
         columns.add(batch)
         if report is not None:
@@ -90,8 +91,8 @@ def collect(source: str, found: Batches, wanted: Wanted, report: Callable[[], ob
 class _Columns:
     """The columns read so far, known by their places: numbers, texts and possible row names."""
 
-    def __init__(self, names: tuple[str, ...], wanted: Wanted, decimal: str) -> None:
-        self._names, self._decimal, self._missing = names, decimal, wanted.missing
+    def __init__(self, names: tuple[str, ...], wanted: Wanted, decimal: str, asked_for: bool) -> None:
+        self._names, self._decimal, self._missing, self._asked_for = names, decimal, wanted.missing, asked_for
         self._all_wanted = wanted.only is None
         place = {name: j for j, name in enumerate(names)}
         apart = {*wanted.kept, *wanted.dropped}
@@ -137,7 +138,8 @@ class _Columns:
         self._refuse_typos(source)
         self._matrix.resize((self.n_rows, len(self._numeric)), refcheck=False)
         left_out = {j: self._shown_text(j) for j in self._wanted if j in self._first_text}
-        empty = np.flatnonzero(np.isnan(self._matrix).all(axis=0))
+        # A column that a model asks for may have values only in other tables.
+        empty = np.flatnonzero(np.isnan(self._matrix).all(axis=0) & (not self._asked_for))
         left_out = {self._numeric[k]: "empty" for k in empty} | left_out
         named_by, row_names = self._chosen_row_names()
         counts = row_names is None and self._all_wanted and self._first_column_counts()

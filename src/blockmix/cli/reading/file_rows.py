@@ -1,4 +1,4 @@
-"""The rows of a file that is read in pieces, and what one pass tells of its columns."""
+"""The rows of a file that is read in pieces, and a description of its columns from one pass."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class FileRows:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What one pass tells of p columns: missing and infinite cells, and whether values vary and count the rows."""
+    """What one pass finds in p columns: missing and infinite cells, and whether values vary and count the rows."""
 
     missing: IntArray
     infinite: IntArray

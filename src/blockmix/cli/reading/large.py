@@ -20,7 +20,6 @@ from blockmix.rows import Arrow, Parquet, opened
 from blockmix.rows.chunks import chosen_rows
 from blockmix.rows.npy import ArrayFile
 from blockmix.rows.streamed import StreamedRows, sampled
-from blockmix.structure.extras import needed
 from blockmix.structure.types import BoolArray, FloatArray
 
 LARGE = 2**24  # numbers from which a table stays in its file: 134 MB in memory, and four times that during a fit
@@ -36,7 +35,7 @@ def is_large(path: Path) -> bool:
     if path.suffix.lower() not in _KINDS or path.stat().st_size <= LARGE // 32:  # no sensible file is denser than that
         return False
     file = _open(path)
-    return bool(_count(path, file) * file.n_columns > LARGE)
+    return bool(file.n_columns * file.n_rows > LARGE)
 
 
 def open_large(path: Path, wanted: Wanted, progress: Callable[[float], object] | None = None) -> LargeTable:
@@ -45,10 +44,11 @@ def open_large(path: Path, wanted: Wanted, progress: Callable[[float], object] |
     if isinstance(file, ArrayFile):
         names, reasons = [f"x{j}" for j in range(file.n_columns)], {}
     else:
-        schema = _schema(file)
+        schema = file.schema
         names = [shown_name(name, j) for j, name in enumerate(schema.names)]
         reasons = {name: str(kind)[:_SHOWN_TYPES] for name, kind in zip(names, schema.types, strict=True)}
         reasons = {name: kind for name, kind in reasons.items() if not _NUMBER.fullmatch(kind)}
+    asked_for = wanted.only is not None
     wanted = chosen(source, names, wanted)
     check_unique(source, names, wanted.dropped)
     check_present(source, names, (*wanted.kept, *wanted.dropped, *(wanted.only or ())))
@@ -58,9 +58,7 @@ def open_large(path: Path, wanted: Wanted, progress: Callable[[float], object] |
     listed = [name for name in (wanted.only or names) if name not in apart]
     left_out = {name: reasons[name] for name in listed if name in reasons}
     used = [name for name in listed if name not in reasons]
-    rows = FileRows(file, names, np.arange(len(names)), (_count(path, file), len(names))).taking(
-        [place[n] for n in used]
-    )
+    rows = FileRows(file, names, np.arange(len(names)), (file.n_rows, len(names))).taking([place[n] for n in used])
     with watched(rows, progress or (lambda share: None)):
         found = Columns.of(rows)
     texts = {name: _texts(path, file, place[name]) for name in wanted.kept}
@@ -75,7 +73,7 @@ def open_large(path: Path, wanted: Wanted, progress: Callable[[float], object] |
         notes=(f"{source} is read in pieces, as often as needed, because it is large",),
         found=found,
     )
-    return table.tidied(wanted.only is None)
+    return table if asked_for else table.tidied(wanted.only is None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +117,7 @@ class LargeTable(InputTable):
         if gaps and not drop and kind == "missing":
             return replace(self, notes=(*self.notes, self._gaps(counts)))
         if not drop:
+            counts = self.found.infinite if gaps and kind == "infinite" else counts
             raise ValueError(
                 f"{self.source} has {kind} values: {self.worst(counts)}; replace them, leave out those rows with "
                 "--drop-missing, or a column with --drop NAME"
@@ -197,30 +196,8 @@ def _open(path: Path) -> Any:
     return Arrow(path) if path.suffix.lower() in (".arrow", ".feather") else Parquet(path)
 
 
-def _schema(file: Arrow | Parquet) -> Any:
-    if isinstance(file, Arrow):
-        return file.open().schema
-    return needed("pyarrow.parquet", "app").ParquetFile(file.files[0]).schema_arrow
-
-
-def _count(path: Path, file: Any) -> int:
-    """Number of rows, from what the file says about itself."""
-    if isinstance(file, ArrayFile):
-        return file.shape[0]
-    if isinstance(file, Arrow):
-        return int(needed("pyarrow.dataset", "app").dataset(path, format="arrow").count_rows())
-    return sum(needed("pyarrow.parquet", "app").ParquetFile(part).metadata.num_rows for part in file.files)
-
-
 def _texts(path: Path, file: Any, place: int) -> list[str | None]:
     """A column as text."""
     if isinstance(file, ArrayFile):
         raise ValueError(f"{path} is a matrix without names")
-    name = file.names[place]
-    if isinstance(file, Arrow):
-        opened_file = file.open([name])
-        batches: Any = (opened_file.get_batch(i) for i in range(opened_file.num_record_batches))
-    else:
-        parquet = needed("pyarrow.parquet", "app")
-        batches = (batch for part in file.files for batch in parquet.ParquetFile(part).iter_batches(columns=[name]))
-    return texts_of(batch.column(0) for batch in batches)
+    return texts_of(file.column(file.names[place]))

@@ -153,9 +153,12 @@ class InputTable:
         if whole.all():
             return self
         counts = len(finite) - np.count_nonzero(finite, axis=0)
-        kind = "infinite" if np.isinf(self.values).any() else "missing"
+        infinite = np.isinf(self.values)
+        kind = "infinite" if infinite.any() else "missing"
         if gaps and not drop and kind == "missing":
             return replace(self, notes=(*self.notes, self._gaps(counts)))
+        if gaps and not drop:  # only these must go
+            counts, whole = np.count_nonzero(infinite, axis=0), ~infinite.any(axis=1)
         columns = self.worst(counts)
         lost = int(len(whole) - whole.sum())
         if not drop:

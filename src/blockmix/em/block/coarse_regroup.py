@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from blockmix.em.block.e_step import Density
 from blockmix.em.block.parameters import Parameters, Prior
 from blockmix.em.block.regroup import Proposer
-from blockmix.grouping.hierarchical import HierarchicalGrouping
-from blockmix.grouping.protocols import Grouping, Proposal
+from blockmix.grouping.hierarchical import HierarchicalGrouping, topmost
+from blockmix.grouping.protocols import Proposal
 from blockmix.rows import Rows
 from blockmix.structure.block_models import FULL
+from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -41,23 +40,9 @@ def from_coarser_blocks(rows: Rows, old: Parameters, proposer: Proposer) -> Para
 class _Coarse:
     """The largest branches of the tree of the columns that have at most 64 of them, as a rule."""
 
-    def choose(
-        self,
-        S: FloatArray,
-        n_rows: float,
-        grouping: Grouping,
-        squares: FloatArray | None = None,
-        price: float | None = None,
-    ) -> Proposal:
+    def choose(self, S: FloatArray, *others: object, **more: object) -> Proposal:
         p = len(S)
         if p <= _LARGEST:
             return Proposal(Partition.single(p))
-        deviations = np.sqrt(S.diagonal())
-        tree = HierarchicalGrouping().tree(S / np.outer(deviations, deviations))
-        labels = np.arange(p)
-        branches = [[j] for j in range(p)]
-        for a, b in tree[:, :2].astype(int).tolist():
-            branches.append(branches[a] + branches[b])
-            if len(branches[-1]) <= _LARGEST:
-                labels[branches[-1]] = len(branches)
-        return Proposal(Partition(labels))
+        tree = HierarchicalGrouping().tree(correlation(S))
+        return Proposal(topmost(tree, tree[:, 3] <= _LARGEST))

@@ -44,7 +44,7 @@ def farthest_groups(chunk: Chunk, distances: FloatArray, labels: IntArray, param
         sizes, labels = _n_values(chunk, labels, parameters, sizes[labels]), np.arange(len(labels))
     spread = 2 / (9 * np.maximum(sizes, 1))
     slopes, levels = 1 / np.cbrt(np.maximum(sizes, 1)) / np.sqrt(spread), (1 - spread) / np.sqrt(spread)
-    scores = np.fmax(np.cbrt(distances) * slopes[labels] - levels[labels], -np.inf)  # NaN is no group
+    scores = np.fmax(np.cbrt(distances) * slopes[labels] - levels[labels], -np.inf)  # NaN: there is no such group
     scores = np.where(sizes[labels] > 0, scores, -np.inf)
     groups: IntArray = scores.argmax(axis=1).astype(np.min_scalar_type(-distances.shape[1]))
     return groups

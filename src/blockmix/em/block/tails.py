@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln
 
 from blockmix.structure.types import FloatArray, IntArray
 
-# A Cauchy component at one end; at the other one that no sample tells from a normal one.
+# From a Cauchy component to one that no sample distinguishes from a normal one.
 LEAST, MOST = 1.0, 200.0
 FIRST = 4.0  # heavy enough to give outliers in the clusters of a start little weight from the first sweep on
 

@@ -2,7 +2,7 @@
 
 Statistics and the parameters that they were made with come in; new parameters go out of `maximize`. Given the
 responsibilities, T has a closed form, B and D have one by EM (rows and factors missing), and any single column has the
-exact one that `column_costs` tells: its best group and noise while all other columns stay.
+exact one that `column_costs` finds: its best group and noise while all other columns stay.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class FactorModel:
     def n_redundant(self, labels: IntArray, factor_variances: FloatArray) -> int:
         """Entries of T and D that are not identified, for groups of the columns (G, p) and T, shape (G, q).
 
-        A column alone in its group tells t + d only; in a group of two or more both are identified. So one entry is
+        A column alone in its group has only t + d; in a group of two or more both are identified. So one entry is
         free to choose in each set of entries that columns alone connect, unless other groups identify one of the set.
         """
         if self.unit_factors:

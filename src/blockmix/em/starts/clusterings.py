@@ -1,7 +1,7 @@
 """Clusterings: the first partitions of the rows that the default start compares (docs/adr/0004-starts.md).
 
 Standardized rows and weights come in; named responsibilities z, shape (N, G), go out. With more columns than rows EM
-stays where it begins and its likelihood is no judge, so one partition is chosen here: the one of least inertia.
+stays where it begins and its likelihood cannot judge, so one partition is chosen here: the one of least inertia.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def clusterings(
 
     Examples
     --------
-    >>> X = np.random.RandomState(0).standard_normal((20, 2))
+    >>> X = np.random.RandomState(0).standard_normal((20, 2)) + np.repeat([[0], [9]], 10, axis=0)
     >>> list(clusterings(X, np.ones(20), 2, np.random.RandomState(0)))
     ['kmeans', 'trimmed']
     >>> list(clusterings(X.T, np.ones(2), 2, np.random.RandomState(0)))

@@ -28,7 +28,7 @@ class StableMixture:
     ) -> Stability:
         """How often the column groups and the clusters come back when the rows are weighed at random.
 
-        The columns of each component are grouped anew with the probabilities of the fit; clusters are fitted anew, from
+        The columns of each component are regrouped with the probabilities of the fit; clusters are refitted, from
         the fitted parameters and from a fresh start. The model is not changed. An interrupt keeps what is done.
 
         Parameters

@@ -47,16 +47,9 @@ class EffectiveRows:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
 
-    def choose(
-        self,
-        S: FloatArray,
-        n_rows: float,
-        grouping: Grouping,
-        squares: FloatArray | None = None,
-        price: float | None = None,
-    ) -> Proposal:
+    def choose(self, S: FloatArray, n_rows: float, grouping: Grouping, **others: Any) -> Proposal:
         """Let the rule choose for the effective number of rows."""
-        return self.rule.choose(S, EFFECTIVE * n_rows, grouping, squares=squares, price=price)
+        return self.rule.choose(S, EFFECTIVE * n_rows, grouping, **others)
 
 
 def mixture_stability(

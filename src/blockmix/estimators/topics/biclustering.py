@@ -180,12 +180,10 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         callback : callable, optional
             Called with the `Progress` of each iteration of the mixture.
         """
-        self._check_parameters()
-        unfitted = (
-            terms.default_vectorizer(self.stop_words, self.ngrams)
-            if self.vectorizer is None
-            else clone(self.vectorizer)
-        )
+        for name in ("n_topics", "max_terms", "n_selected_terms"):
+            check_whole(name, getattr(self, name))
+        own = self.vectorizer
+        unfitted = terms.default_vectorizer(self.stop_words, self.ngrams) if own is None else clone(own)
         matrix, names, vectorizer = terms.read(documents, unfitted, term_names)
         N, least = matrix.shape[0], max(2, self.n_topics)
         if least > N:
@@ -264,8 +262,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
             raise ValueError(f"n_term_groups={self.n_term_groups} exceeds the {len(kept)} terms kept")
         self._lexicon = terms.Lexicon(vectorizer, weighting, kept, names[kept], len(names))
         self.terms_, self.n_vocabulary_ = names[kept], len(names)
-        X: FloatArray = weights[:, kept].toarray()
-        return X
+        return np.asarray(weights[:, kept].toarray())
 
     def _mixture(self, init: str | ArrayLike) -> Any:
         """The mixture to fit, with the settings of this estimator where the mixture has them."""
@@ -337,10 +334,6 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
             f"{self.n_topics} topics of {len(self.labels_)} documents, {len(self.term_groups_)} groups of "
             f"{len(self.terms_)} terms (of {self.n_vocabulary_})"
         )
-
-    def _check_parameters(self) -> None:
-        for name in ("n_topics", "max_terms", "n_selected_terms"):
-            check_whole(name, getattr(self, name))
 
     def _state(self) -> dict[str, Any]:
         state = super()._state()
