@@ -27,7 +27,7 @@ def test_a_bug_is_one_sentence_too(capsys: pytest.CaptureFixture[str], monkeypat
 
 def test_ctrl_c_before_the_first_result_leaves_nothing() -> None:
     file = large_csv()
-    arguments = ("fit", file, "--components", "9:12", "--init", "random", "--out", "out")
+    arguments = ("fit", file, "--components", "9:12", "--init", "kmeans", "--out", "out")
     seen, code = in_a_terminal(*arguments, until="iteration")
     assert code == 130, seen
     assert "blockmix: interrupted, nothing was written" in seen
@@ -38,8 +38,8 @@ def test_ctrl_c_before_the_first_result_leaves_nothing() -> None:
 def test_ctrl_c_keeps_the_best_so_far() -> None:
     # As the estimator does; red if an interrupted fit were taken for a finished one.
     file = large_csv()
-    arguments = ("fit", file, "--components", "9", "--init", "random", "--out", "out")
-    seen, code = in_a_terminal(*arguments, until=": random")
+    arguments = ("fit", file, "--components", "9", "--init", "kmeans", "--out", "out")
+    seen, code = in_a_terminal(*arguments, until=": kmeans")
     assert code == 130, seen
     assert "warning: interrupted after" in seen
     assert "blockmix: interrupted, the best model so far was written" in seen
