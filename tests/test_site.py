@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from browsing import chromium, needs_browser
+from browsing import needs_browser
 
 SITE = Path(__file__).parents[1] / "docs" / "_build" / "html"
 pytestmark = pytest.mark.skipif(not SITE.exists(), reason="the site is not built: make docs")
@@ -67,12 +67,6 @@ def test_pages_load_only_files_of_the_site() -> None:
     # Red if a page takes a script, a font or a style from another host.
     outside = {link for path in pages() for link in page(path).loaded if urlsplit(link).scheme not in ("", "data")}
     assert outside == set()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as launched:
-        yield launched
 
 
 @pytest.fixture
