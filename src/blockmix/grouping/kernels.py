@@ -14,17 +14,25 @@ from blockmix.structure.kernels import node_logdets
 from blockmix.structure.types import FloatArray, IntArray
 
 
-@njit(cache=True, nogil=True)
 def linkage(distances: FloatArray, method: int) -> FloatArray:
     """Tree of average (method 0), single (1) or complete (2) linkage; overwrites the distances, shape (p, p).
 
-    SciPy's `linkage` gives the same tree. Checks take most of its 28 µs for 7 columns; this takes 2 µs.
+    SciPy's `linkage` gives the same tree. Checks take most of its 28 µs for 7 columns; this takes 5 µs.
     """
-    p = len(distances)
     pairs, heights = merges(distances, method)
+    order = np.argsort(heights, kind="stable")  # not compiled: that would take two seconds
+    tree: FloatArray = _tree(pairs, heights, order)
+    return tree
+
+
+@njit(cache=True, nogil=True)
+def _tree(pairs: IntArray, heights: FloatArray, order: IntArray) -> FloatArray:
+    """A tree in SciPy's format from merges, as `merges` returns them, and the order of their heights."""
+    p = len(heights) + 1
     tree = np.empty((p - 1, 4))
     above, size = np.arange(2 * p - 1), np.ones(2 * p - 1)  # `above` holds a node above each, or the topmost itself
-    for k, m in enumerate(np.argsort(heights, kind="mergesort")):
+    for k in range(p - 1):
+        m = order[k]
         a, b = _topmost(above, pairs[m, 0]), _topmost(above, pairs[m, 1])
         above[a] = above[b] = p + k
         size[p + k] = size[a] + size[b]

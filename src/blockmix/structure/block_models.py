@@ -168,11 +168,11 @@ class FactorBlock:
 
         q = self.n_factors
         state = np.array(_principal(S, q) if start is None else start)
-        loadings, noise = np.ascontiguousarray(state[:, :q]), np.ascontiguousarray(state[:, q])
-        deviance = factor_fit(np.ascontiguousarray(S), loadings, noise, _TOLERANCE * len(S), _MAX_STEPS)
-        covariance = loadings @ loadings.T
+        loadings, noise = np.ascontiguousarray(state[:, :q].T), np.ascontiguousarray(state[:, q])
+        deviance = factor_fit(np.ascontiguousarray(S), 0, len(S), loadings, noise, _TOLERANCE * len(S), _MAX_STEPS)
+        covariance = loadings.T @ loadings
         covariance.flat[:: len(S) + 1] += noise
-        return BlockFit(covariance, deviance, np.column_stack([loadings, noise]))
+        return BlockFit(covariance, deviance, np.column_stack([loadings.T, noise]))
 
     def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
         """Loadings times the deviations, noise times their squares."""

@@ -1,7 +1,8 @@
 """Compiled loops of the shapes of a block: factor analysis by EM, and trees of strongest correlations.
 
 Importing this module loads Numba, so callers import it inside their functions. Columns of R are in the order of the
-leaves of a tree of columns in SciPy's format, and node v holds the columns ``span[v, 0]`` to ``span[v, 1]``.
+leaves of a tree of columns in SciPy's format, and node v holds the columns ``span[v, 0]`` to ``span[v, 1]``. Loadings
+have shape (q, p): the long loops run over the columns.
 """
 
 from __future__ import annotations
@@ -20,124 +21,125 @@ _NODE_STEPS = 5  # of EM at each node: the choice of groups agrees with that of 
 
 
 @_compiled
-def _inverse(M: Any, inverse: Any) -> float:
-    """Inverse of a small positive definite matrix; returns its log-determinant."""
-    q = len(M)
-    L = np.zeros((q, q))
-    logdet = 0.0
-    for i in range(q):
-        for j in range(i + 1):
-            value = M[i, j]
-            for k in range(j):
-                value -= L[i, k] * L[j, k]
-            if i == j:
-                L[i, i] = np.sqrt(max(value, 1e-300))
-                logdet += 2 * np.log(L[i, i])
-            else:
-                L[i, j] = value / L[j, j]
-    W = np.zeros((q, q))
-    for j in range(q):
-        W[j, j] = 1 / L[j, j]
-        for i in range(j + 1, q):
-            value = 0.0
-            for k in range(j, i):
-                value -= L[i, k] * W[k, j]
-            W[i, j] = value / L[i, i]
-    for i in range(q):
+def _invert(M: Any) -> float:
+    """Invert a small positive definite matrix in place, by Gauss and Jordan; returns its log-determinant."""
+    q, logdet = len(M), 0.0
+    for k in range(q):
+        pivot = max(M[k, k], 1e-300)
+        logdet += np.log(pivot)
+        M[k, k] = 1
         for j in range(q):
-            value = 0.0
-            for k in range(max(i, j), q):
-                value += W[k, i] * W[k, j]
-            inverse[i, j] = value
+            M[k, j] /= pivot
+        for i in range(q):
+            if i != k:
+                factor = M[i, k]
+                M[i, k] = 0
+                for j in range(q):
+                    M[i, j] -= factor * M[k, j]
     return logdet
 
 
 @_compiled
-def _scores(loadings: Any, noise: Any, B: Any, inverse: Any) -> float:
-    """Weights B = Ψ⁻¹Λ M⁻¹ of the factor scores, M = I + ΛᵀΨ⁻¹Λ; returns log|M|."""
-    c, q = loadings.shape
-    M = np.eye(q)
-    for i in range(c):
-        for a in range(q):
-            for b in range(q):
-                M[a, b] += loadings[i, a] * loadings[i, b] / noise[i]
-    logdet = _inverse(M, inverse)
-    for i in range(c):
-        for a in range(q):
-            value = 0.0
-            for b in range(q):
-                value += loadings[i, b] * inverse[b, a]
-            B[i, a] = value / noise[i]
+def _scores(lo: int, hi: int, loadings: Any, noise: Any, B: Any, M: Any) -> float:
+    """Weights B = M⁻¹ΛᵀΨ⁻¹ of the factor scores, M = I + ΛᵀΨ⁻¹Λ; returns log|M| and leaves M⁻¹ in M."""
+    q = len(loadings)
+    for a in range(q):
+        for b in range(a + 1):
+            value = 1.0 if a == b else 0.0
+            for i in range(lo, hi):
+                value += loadings[a, i] * loadings[b, i] / noise[i]
+            M[a, b] = M[b, a] = value
+    logdet = _invert(M)
+    for a in range(q):
+        for i in range(lo, hi):
+            B[a, i] = 0
+        for b in range(q):
+            for i in range(lo, hi):
+                B[a, i] += M[a, b] * loadings[b, i] / noise[i]
     return logdet
 
 
 @_compiled
-def factor_step(S: Any, loadings: Any, noise: Any, least: Any, B: Any, SB: Any) -> float:
+def factor_step(S: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any) -> float:
     """One step of parameter-expanded EM, in place; returns the deviance before it.
 
-    Θ = M⁻¹ + BᵀSB = CCᵀ; Λ ← SB C⁻ᵀ; ψ ← max(diag S − rowsum Λ², least).
+    Θ = M⁻¹ + BSBᵀ = CCᵀ; Λ ← SBᵀ C⁻ᵀ; ψ ← max(diag S − rowsum Λ², least).
     """
-    c, q = loadings.shape
-    theta = np.empty((q, q))
-    deviance = _scores(loadings, noise, B, theta)
-    for a in range(q):
-        for i in range(c):
-            value = 0.0
-            for j in range(c):
-                value += S[i, j] * B[j, a]
-            SB[i, a] = value
-            deviance -= loadings[i, a] * value / noise[i]
-    for i in range(c):
+    B, SB, theta, C = work
+    q = len(loadings)
+    deviance = _scores(lo, hi, loadings, noise, B, theta)
+    for i in range(lo, hi):
         deviance += np.log(noise[i]) + S[i, i] / noise[i]
         for a in range(q):
-            for b in range(q):
-                theta[a, b] += B[i, a] * SB[i, b]
-    C = np.zeros((q, q))
+            value = 0.0
+            for j in range(lo, hi):
+                value += S[i, j] * B[a, j]
+            SB[a, i] = value
+            deviance -= loadings[a, i] * value / noise[i]
     for a in range(q):
         for b in range(a + 1):
             value = theta[a, b]
+            for i in range(lo, hi):
+                value += B[a, i] * SB[b, i]
             for k in range(b):
                 value -= C[a, k] * C[b, k]
             C[a, b] = np.sqrt(max(value, 1e-300)) if a == b else value / C[b, b]
-    for i in range(c):
+    for i in range(lo, hi):
         own = S[i, i]
         for a in range(q):
-            value = SB[i, a]
+            value = SB[a, i]
             for b in range(a):
-                value -= C[a, b] * loadings[i, b]
-            loadings[i, a] = value / C[a, a]
-            own -= loadings[i, a] ** 2
+                value -= C[a, b] * loadings[b, i]
+            loadings[a, i] = value / C[a, a]
+            own -= loadings[a, i] ** 2
         noise[i] = max(own, least[i])
     return deviance
 
 
 @_compiled
-def factor_fit(S: Any, loadings: Any, noise: Any, tolerance: float, max_steps: int) -> float:
-    """EM until the deviance falls by less than the tolerance, in place; returns the deviance reached.
+def _workspace(q: int, p: int) -> Any:
+    """Room for the steps of EM: B, SB, Θ and C."""
+    return np.empty((q, p)), np.empty((q, p)), np.empty((q, q)), np.empty((q, q))
 
-    The floor of the noise is lowered to the start where that is below it, so that no step is for the worse.
+
+@_compiled
+def factor_fit(S: Any, lo: int, hi: int, loadings: Any, noise: Any, tolerance: float, max_steps: int) -> float:
+    """EM for columns lo = 0 to hi until the deviance falls by less than the tolerance, in place; returns the deviance.
+
+    The floor of the noise is lowered to the start where that is below it, so that no step is for the worse. The bounds
+    are arguments because a literal 0 would have the steps compiled again.
     """
-    c, q = loadings.shape
-    least, B, SB = np.empty(c), np.empty((c, q)), np.empty((c, q))
+    q, c = loadings.shape
+    least, work = np.empty(c), _workspace(q, c)
+    old, own = np.empty((q, c)), np.empty(c)
     for i in range(c):
         least[i] = min(_FLOOR * S[i, i], noise[i])
     before = np.inf
-    for _ in range(max_steps):
-        deviance = factor_step(S, loadings, noise, least, B, SB)
-        if before - deviance < tolerance:
+    for step in range(max_steps + 1):
+        _copy(lo, hi, loadings, noise, old, own)
+        deviance = factor_step(S, lo, hi, loadings, noise, least, work)
+        if before - deviance < tolerance or step == max_steps:
             break
         before = deviance
-    old, own = loadings.copy(), noise.copy()
-    deviance = factor_step(S, old, own, least, B, SB)
+    # The deviance is that before the last step, which is taken back.
+    _copy(lo, hi, old, own, loadings, noise)
     return deviance
 
 
 @_compiled
-def _join(R: Any, lo: int, hi: int, start: int, stop: int, loadings: Any, noise: Any, B: Any) -> None:
+def _copy(lo: int, hi: int, source: Any, noise: Any, target: Any, target_noise: Any) -> None:
+    """Copy loadings and noise of the columns lo to hi; loadings that the source lacks are 0."""
+    for i in range(lo, hi):
+        for a in range(len(target)):
+            target[a, i] = source[a, i] if a < len(source) else 0.0
+        target_noise[i] = noise[i]
+
+
+@_compiled
+def _join(R: Any, lo: int, hi: int, start: int, stop: int, loadings: Any, noise: Any, work: Any) -> None:
     """Loadings of the columns of [lo, hi) outside [start, stop) on the factors of those inside, by regression."""
-    q = loadings.shape[1]
-    inverse = np.empty((q, q))
-    _scores(loadings[start:stop], noise[start:stop], B, inverse)
+    B, q = work[0], len(loadings)
+    _scores(start, stop, loadings, noise, B, work[2])
     for i in range(lo, hi):
         if start <= i < stop:
             continue
@@ -145,45 +147,30 @@ def _join(R: Any, lo: int, hi: int, start: int, stop: int, loadings: Any, noise:
         for a in range(q):
             value = 0.0
             for j in range(start, stop):
-                value += R[i, j] * B[j - start, a]
-            loadings[i, a] = value
+                value += R[i, j] * B[a, j]
+            loadings[a, i] = value
             shared += value * value
         if shared > 0.9:
             for a in range(q):
-                loadings[i, a] *= np.sqrt(0.9 / shared)
+                loadings[a, i] *= np.sqrt(0.9 / shared)
             shared = 0.9
         noise[i] = 1 - shared
 
 
 @_compiled
-def _copy(source: Any, lo: int, target: Any, at: int, noise: Any, target_noise: Any, c: int) -> None:
-    """Copy loadings and noise of c columns, loadings that the source lacks as 0; slices take long to compile."""
-    for i in range(c):
-        for a in range(target.shape[1]):
-            target[at + i, a] = source[lo + i, a] if a < source.shape[1] else 0.0
-        target_noise[at + i] = noise[lo + i]
-
-
-@_compiled
-def _settle(R: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, B: Any, SB: Any, steps: int) -> float:
-    """A few steps of EM for the columns of [lo, hi), in place; returns the deviance before the last."""
-    c, deviance = hi - lo, 0.0
-    for _ in range(steps):
-        deviance = factor_step(R[lo:hi, lo:hi], loadings[lo:hi], noise[lo:hi], least[lo:hi], B[:c], SB[:c])
-    return deviance
-
-
-@_compiled
 def _one_factor(R: Any, lo: int, hi: int, start: int, stop: int, one: Any, noise: Any, least: Any, work: Any) -> float:
     """One factor of a node, from that of its larger branch [start, stop), in place; returns the deviance."""
+    deviance = np.inf
     if hi - lo > 2:
-        _join(R, lo, hi, start, stop, one, noise, work[0])
-        return _settle(R, lo, hi, one, noise, least, work[0], work[1], _NODE_STEPS)
+        _join(R, lo, hi, start, stop, one, noise, work)
+        for _ in range(_NODE_STEPS):
+            deviance = factor_step(R, lo, hi, one, noise, least, work)
+        return deviance
     r = R[lo, lo + 1]
     size = np.sqrt(min(abs(r), 0.9))
-    one[lo, 0], one[lo + 1, 0] = size, size if r >= 0 else -size
+    one[0, lo], one[0, lo + 1] = size, size if r >= 0 else -size
     noise[lo] = noise[lo + 1] = 1 - size * size
-    return np.inf
+    return deviance
 
 
 @_compiled
@@ -194,34 +181,35 @@ def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
     """
     p = len(R)
     deviances, least = np.full(2 * p - 1, np.inf), np.full(p, _FLOOR)
-    one, one_noise, small = np.zeros((p, 1)), np.ones(p), (np.empty((p, 1)), np.empty((p, 1)))
-    many, noise = np.zeros((p, q)), np.ones(p)
-    apart, apart_noise = np.zeros((p, q)), np.ones(p)
-    trial, trial_noise = np.zeros((p, q)), np.ones(p)
-    B, SB = np.empty((p, q)), np.empty((p, q))
+    one, one_noise, small = np.zeros((1, p)), np.ones(p), _workspace(1, p)
+    many, noise, work = np.zeros((q, p)), np.ones(p), _workspace(q, p)
+    apart, apart_noise = np.zeros((q, p)), np.ones(p)
+    trial, trial_noise = np.zeros((q, p)), np.ones(p)
     for k in range(p - 1):
-        lo, hi = span[p + k]
+        lo, hi = span[p + k, 0], span[p + k, 1]
         c, left = hi - lo, np.intp(tree[k, 0])
-        start, stop = span[left if span[left, 0] == lo else np.intp(tree[k, 1])]
-        _copy(one, lo, apart, lo, one_noise, apart_noise, c)
+        larger = left if span[left, 0] == lo else np.intp(tree[k, 1])
+        start, stop = span[larger, 0], span[larger, 1]
+        _copy(lo, hi, one, one_noise, apart, apart_noise)
         for i in range(stop, hi):
             if q > 1:
-                apart[i, 0], apart[i, 1] = 0.0, one[i, 0]
+                apart[0, i], apart[1, i] = 0.0, one[0, i]
         deviance = _one_factor(R, lo, hi, start, stop, one, one_noise, least, small)
         if c <= q or (c - q) ** 2 <= c + q:
-            _copy(one, lo, many, lo, one_noise, noise, c)
+            _copy(lo, hi, one, one_noise, many, noise)
         elif q == 1:
             deviances[p + k] = deviance
         else:
             if hi - stop == 1:
-                apart[stop, 1], apart_noise[stop] = 0.3, 0.9
-            _join(R, lo, hi, start, stop, many, noise, B)
-            _copy(many, lo, trial, lo, noise, trial_noise, c)
-            ahead = _settle(R, lo, hi, trial, trial_noise, least, B, SB, 1)
-            _copy(apart, lo, trial, lo, apart_noise, trial_noise, c)
-            if _settle(R, lo, hi, trial, trial_noise, least, B, SB, 1) < ahead:
-                _copy(apart, lo, many, lo, apart_noise, noise, c)
-            deviances[p + k] = _settle(R, lo, hi, many, noise, least, B, SB, _NODE_STEPS)
+                apart[1, stop], apart_noise[stop] = 0.3, 0.9
+            _join(R, lo, hi, start, stop, many, noise, work)
+            _copy(lo, hi, many, noise, trial, trial_noise)
+            ahead = factor_step(R, lo, hi, trial, trial_noise, least, work)
+            _copy(lo, hi, apart, apart_noise, trial, trial_noise)
+            if factor_step(R, lo, hi, trial, trial_noise, least, work) < ahead:
+                _copy(lo, hi, apart, apart_noise, many, noise)
+            for _ in range(_NODE_STEPS):
+                deviances[p + k] = factor_step(R, lo, hi, many, noise, least, work)
     return deviances
 
 

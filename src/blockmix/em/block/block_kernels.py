@@ -30,7 +30,8 @@ def block_places(labels: Any) -> Any:
     n, p = labels.shape
     order, first, at = np.empty((n, p), np.intp), np.zeros(n + 1, np.intp), 0
     for g in range(n):
-        first[g + 1] = first[g] + labels[g].max() + 1
+        for j in range(p):
+            first[g + 1] = max(first[g + 1], first[g] + labels[g, j] + 1)
     blocks = np.zeros((first[n], 3), np.intp)
     for g in range(n):
         own = blocks[first[g] : first[g + 1]]

@@ -111,12 +111,12 @@ def half_distances(chunk: Chunk, density: Density) -> FloatArray:
     return _distances(chunk, density._replace(level=np.zeros(len(density.level))))[0]
 
 
-def _distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray]:
-    """Level − ½δ of the rows, shape (m, G), and what gaps gain in log-density, of that shape or without rows."""
+def _distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | None]:
+    """Level − ½δ of the rows, shape (m, G), and what gaps gain in log-density, of that shape; None without gaps."""
     from blockmix.em.block.kernels import log_joint
 
-    shape = len(chunk.X), len(density.level)
-    found, gain = np.empty(shape), np.zeros(shape if chunk.has_gaps else (0, shape[1]))
+    found = np.empty((len(chunk.X), len(density.level)))
+    gain = np.zeros_like(found) if chunk.has_gaps else None
     log_joint(chunk.X, chunk.units, chunk.rounding, density, found, gain)
     return found, gain
 
@@ -131,7 +131,7 @@ def _log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray |
     else:
         joint, gain = _distances(chunk, density._replace(level=np.zeros(len(density.level))))
         u = student(joint, density.level, density.freedom, chunk.observed, chunk.X.shape[1])
-    if len(gain):
+    if gain is not None:
         joint += gain
     lost = beyond_reach(joint)
     if len(lost):

@@ -19,15 +19,16 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
 
     As in the E-step a rounded value has the mean of the squared distances of the values that it stands for.
     """
+    from blockmix.em.block.gap_kernels import TILE
     from blockmix.em.block.kernels import block_distances
 
     n_groups = [partition.n_groups for partition in parameters.layout.partitions]
     found = np.full((len(labels), max(n_groups)), np.nan)
-    density = Density.of(parameters, gaps=True)
+    density, gain = Density.of(parameters, chunk.has_gaps), np.empty(TILE) if chunk.has_gaps else None
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
         own = np.empty((len(rows), n_groups[g]))
-        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, own)
+        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, own)
         found[rows, : n_groups[g]] = own
     return np.asarray(np.minimum(found, np.finfo(chunk.X.dtype).max))
 

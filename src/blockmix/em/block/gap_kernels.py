@@ -23,15 +23,24 @@ TILE = 64  # rows: a block of 10 columns then fits in the first-level cache
 
 
 @compiled
-def workspace(largest: Any) -> Any:
-    """Room for blocks of at most `largest` columns: for a tile, and for one row of it.
+def largest(blocks: Any) -> Any:
+    """Number of columns of the largest block."""
+    most = 0
+    for b in range(len(blocks)):
+        most = max(most, blocks[b, 1] - blocks[b, 0])
+    return most
+
+
+@compiled
+def workspace(centered: Any) -> Any:
+    """Room for blocks of at most c columns: for a tile, and for one row of it; centered (c, TILE) is used for x − μ.
 
     For the tile: x − μ, gaps of each row and the sum of their places. For the row: columns with gaps, C, factor and its
     inverse, x − μ, coefficients, number of gaps and log|P_mm|.
     """
-    tile = np.empty((largest, TILE)), np.empty(TILE), np.empty(TILE)
-    square = np.empty((largest, largest))
-    row = np.empty(largest, np.int64), square, np.empty_like(square), np.empty(largest), np.empty(largest), np.zeros(2)
+    c = len(centered)
+    tile = centered, np.empty(TILE), np.empty(TILE)
+    row = np.empty(c, np.int64), np.empty((c, c)), np.empty((c, c)), np.empty(c), np.empty(c), np.zeros(2)
     return tile, row
 
 

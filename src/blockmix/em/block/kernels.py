@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.em.block.gap_kernels import TILE, complete, explain, load_blurs, single_gains, workspace
+from blockmix.em.block.gap_kernels import TILE, complete, explain, largest, load_blurs, single_gains, workspace
 from blockmix.em.block.gap_kernels import compiled as _compiled
 
 NEGLIGIBLE = -46.0  # log-responsibility (1e-20) from which a row adds nothing to the moments of a component
@@ -47,7 +47,8 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
     """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
 
     Δ_j is the variance that the rounding of the value in column j leaves. If there are gaps, they are filled first, and
-    what is to be added to the log-density for them is written to gain (m, G); it has no rows if there are none.
+    what is to be added to the log-density for them is written to gain (m, G). It is None if there are none, so that
+    Numba leaves out the code for gaps.
     """
     location, inverse = units
     rounded, variances, codes = rounding
@@ -55,18 +56,16 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
     m, p = X.shape
     G = len(level)
     rows = np.arange(m)
-    tile = np.empty((p, TILE))
-    work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
-    centered = work[0][0]
-    white = np.empty(TILE)
-    distance, gained = np.empty(TILE), np.empty(TILE)
-    gaps = len(gain) > 0
-    blurs, singles = np.zeros((p if gaps and len(rounded) else 0, TILE)), np.empty((G if gaps else 0, p))
-    single_gains(first, blocks, inverses, singles)
+    tile, centered = np.empty((p, TILE)), np.empty((largest(blocks), TILE))
+    white, distance, gained = np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    if gain is not None:
+        work = workspace(centered)
+        blurs, singles = np.zeros((p if len(rounded) else 0, TILE)), np.empty((G, p))
+        single_gains(first, blocks, inverses, singles)
     for start in range(0, m, TILE):
         n = min(TILE, m - start)
         _load(X, rows[start : start + n], location, inverse, tile)
-        if gaps:
+        if gain is not None:
             load_blurs(rows[start : start + n], rounding, blurs)
         for g in range(G):
             for r in range(n):
@@ -76,42 +75,47 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
                 for r in range(n):
                     distance[r] += precision * variances[d, codes[start + r, d]]
             for lo, hi, at in blocks[first[g] : first[g + 1]]:
-                if gaps:
-                    columns, P = order[g, lo:hi], inverses[at : at + (hi - lo) ** 2]
-                    explain(tile, n, blurs, columns, means[g], P, singles[g, lo:hi], work, (distance, gained))
-                else:
+                if gain is None:
                     for i in range(hi - lo):
                         j = order[g, lo + i]
                         mean = means[g, j]
                         for r in range(n):
                             centered[i, r] = tile[j, r] - mean
+                else:
+                    columns, P = order[g, lo:hi], inverses[at : at + (hi - lo) ** 2]
+                    explain(tile, n, blurs, columns, means[g], P, singles[g, lo:hi], work, (distance, gained))
                 for i in range(hi - lo):
-                    row = at + i * (hi - lo)
-                    w = whiteners[row]
+                    row, odd = at + i * (hi - lo), (i + 1) % 2
+                    w = whiteners[row] if odd else 0.0
                     for r in range(n):
                         white[r] = w * centered[0, r]
-                    for j in range(1, i + 1):
-                        w = whiteners[row + j]
+                    # Two columns at a time: 1.2 to 1.5 times as fast as one.
+                    for j in range(odd, i + 1, 2):
+                        w, v = whiteners[row + j], whiteners[row + j + 1]
                         for r in range(n):
-                            white[r] += w * centered[j, r]
+                            white[r] += w * centered[j, r] + v * centered[j + 1, r]
                     for r in range(n):
                         distance[r] += white[r] * white[r]
             for r in range(n):
                 joint[start + r, g] = level[g] - 0.5 * distance[r]
-            for r in range(n if gaps else 0):
-                gain[start + r, g] = gained[r]
+            if gain is not None:
+                for r in range(n):
+                    gain[start + r, g] = gained[r]
 
 
 @_compiled
-def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, density: Any, found: Any) -> None:
-    """Write the squared distance of some rows from component g in each of its blocks to found (k, K)."""
+def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, density: Any, gain: Any, found: Any) -> None:
+    """Write the squared distance of some rows from component g in each of its blocks to found (k, K).
+
+    `gain` (TILE,) is overwritten; it is None if there are no gaps.
+    """
     location, inverse = units
     _, means, order, blocks, first, whiteners, precisions, _, inverses = density
     p = X.shape[1]
     tile, blurs, singles = np.empty((p, TILE)), np.zeros((p, TILE)), np.zeros(p)
-    distance, gain, white = np.empty(TILE), np.empty(TILE), np.empty(TILE)
-    work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
-    centered = work[0][0]
+    distance, white, centered = np.empty(TILE), np.empty(TILE), np.empty((largest(blocks), TILE))
+    if gain is not None:
+        work = workspace(centered)
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]
         n = len(some)
@@ -119,11 +123,19 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
         load_blurs(some, rounding, blurs)
         for k in range(first[g + 1] - first[g]):
             lo, hi, at = blocks[first[g] + k]
-            columns, P = order[g, lo:hi], inverses[at : at + (hi - lo) ** 2]
-            distance[:] = 0
-            explain(tile, n, blurs, columns, means[g], P, singles, work, (distance, gain))
+            columns = order[g, lo:hi]
+            for r in range(n):
+                distance[r] = 0
+            if gain is None:
+                for i in range(hi - lo):
+                    for r in range(n):
+                        centered[i, r] = tile[columns[i], r] - means[g, columns[i]]
+            else:
+                P = inverses[at : at + (hi - lo) ** 2]
+                explain(tile, n, blurs, columns, means[g], P, singles, work, (distance, gain))
             for i in range(hi - lo):
-                white[:] = 0
+                for r in range(n):
+                    white[r] = 0
                 for j in range(i + 1):
                     w = whiteners[at + i * (hi - lo) + j]
                     for r in range(n):
@@ -131,7 +143,8 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
                 precision = precisions[g, columns[i]]
                 for r in range(n):
                     distance[r] += white[r] * white[r] + precision * blurs[columns[i], r]
-            found[start : start + n, k] = distance[:n]
+            for r in range(n):
+                found[start + r, k] = distance[r]
 
 
 @_compiled
@@ -159,7 +172,7 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     """Add Σz, Σz(x − μ), ΣzΔ and Σz(x − μ)(x − μ)ᵀ to the sums.
 
     Their shapes are (G,), (G, p) and (G, p); the last is flat and has the lower triangles of the blocks. If there are
-    gaps, they are filled, and their conditional covariances are weighted by certain (m, G); it has no rows if there are
+    gaps, they are filled, and their conditional covariances are weighted by certain (m, G); it is None if there are
     none.
     """
     location, inverse = units
@@ -167,13 +180,11 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     _, means, order, blocks, first, _, _, _, inverses = density
     weight, excess, blur, scatter = sums
     m, p = X.shape
-    gaps = len(certain) > 0
-    work = workspace(np.max(blocks[:, 1] - blocks[:, 0]) if gaps else 0)
-    blurs = np.zeros((p if gaps and len(rounded) else 0, TILE))
     near = np.empty(m, np.int64)
-    tile = np.empty((p, TILE))
-    root = np.empty(TILE)
-    own, whole = np.empty(TILE), np.empty(TILE)
+    tile, root = np.empty((p, TILE)), np.empty(TILE)
+    if certain is not None:
+        work = workspace(np.empty((largest(blocks), TILE)))
+        blurs, own, whole = np.zeros((p if len(rounded) else 0, TILE)), np.empty(TILE), np.empty(TILE)
     for g in range(z.shape[1]):
         count = 0
         for r in range(m):
@@ -188,7 +199,7 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
             n = min(TILE, count - start)
             rows = near[start : start + n]
             _load(X, rows, location, inverse, tile)
-            if gaps:
+            if certain is not None:
                 load_blurs(rows, rounding, blurs)
                 for r in range(n):
                     own[r] = weights[rows[r]] * certain[rows[r], g]
@@ -238,7 +249,7 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
     centered, scatter = found
     p = X.shape[1]
     tile, blurs = np.empty((p, TILE)), np.zeros((p if len(rounding[0]) else 0, TILE))
-    work = workspace(np.max(blocks[:, 1] - blocks[:, 0]))
+    work = workspace(np.empty((largest(blocks), TILE)))
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]
         n = len(some)

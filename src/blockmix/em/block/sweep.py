@@ -85,9 +85,9 @@ def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
     return Statistics(found.log_likelihood, sums[0] if weight is None else weight, *sums, tail)
 
 
-def _certain(chunk: Chunk, found: Posterior) -> FloatArray:
-    """Responsibilities z before they are multiplied by u, by which the covariances of gaps count; none without gaps."""
-    return found.z.copy() if chunk.has_gaps else np.empty((0, found.z.shape[1]))
+def _certain(chunk: Chunk, found: Posterior) -> FloatArray | None:
+    """Responsibilities z before they are multiplied by u, by which the covariances of gaps count; None without gaps."""
+    return found.z.copy() if chunk.has_gaps else None
 
 
 def _reweighed(chunk: Chunk, found: Posterior, density: Density) -> tuple[FloatArray, FloatArray] | tuple[None, None]:
@@ -134,7 +134,12 @@ def chunk_scatter(
 
 
 def _add_scatters(
-    chunk: Chunk, density: Density, certain: FloatArray, share: FloatArray, components: range, scatter: FloatArray
+    chunk: Chunk,
+    density: Density,
+    certain: FloatArray | None,
+    share: FloatArray,
+    components: range,
+    scatter: FloatArray,
 ) -> FloatArray:
     """Add the full scatters of some components of a chunk; return Σzu(x − μ) of all, shape (G, p).
 
@@ -147,7 +152,7 @@ def _add_scatters(
         own = np.ascontiguousarray(share[:, g])
         rows = np.flatnonzero(own)
         full = scatter[g - components.start if len(scatter) > 1 else 0] if g in components else None
-        if chunk.has_gaps:
+        if certain is not None:
             centered, extra = filled(chunk, density, g, rows, np.stack([certain[:, g] * chunk.weights, own]))
             if full is not None:
                 _add_blocks(full, extra, density, g)
