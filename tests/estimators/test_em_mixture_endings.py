@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,7 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from blockmix.em.block.family import BlockFamily
 from blockmix.em.multistart import Progress
+from blockmix.estimators import em_mixture
 
 
 def test_the_iteration_limit_warns() -> None:
@@ -121,6 +124,56 @@ def test_an_interrupt_leaves_a_usable_mixture(options: dict[str, Any], count: in
     assert model.bic(X) > 0
     assert len(model.sample(5)[0]) == 5
     assert np.array_equal(model.predict(X), model.row_labels_)
+
+
+class Interrupting(Fit):
+    """Ctrl-C is pressed some times while the rows are being labelled."""
+
+    times = 1
+
+    def _describer(self) -> Any:
+        if self.times:
+            self.times -= 1
+            raise KeyboardInterrupt
+        return super()._describer()
+
+
+def test_an_interrupt_while_the_rows_are_labelled_keeps_the_fit() -> None:
+    X = table()
+    with pytest.warns(ConvergenceWarning, match="interrupted after .* the best parameters so far are kept"):
+        model = Interrupting(2, 2, init=LABELS).fit(X)
+    whole = Fit(2, 2, init=LABELS).fit(X)
+    assert model.outcome_ == "interrupted"  # so that `select` does not go on to the next candidate
+    assert not model.converged_
+    assert_allclose(model.log_likelihood_trace_, whole.log_likelihood_trace_)
+    assert np.array_equal(model.row_labels_, whole.row_labels_)
+    impatient = Interrupting(2, 2, init=LABELS)
+    impatient.times = 2
+    with pytest.raises(KeyboardInterrupt):
+        impatient.fit(X)
+
+
+def test_an_interrupt_while_a_part_of_the_rows_is_fitted_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Red if the fit goes on with all rows as if nothing had happened.
+    monkeypatch.setattr(em_mixture, "_PART_ROWS", 40)
+    monkeypatch.setattr(em_mixture, "_PART_NUMBERS", 0)
+    sizes: list[int] = []
+    sweep, last = BlockFamily.sweep, math.inf
+
+    def interrupted(self: Any, rows: Any, parameters: Any) -> Any:
+        sizes.append(rows.n_rows)
+        if len(sizes) == last:
+            raise KeyboardInterrupt
+        return sweep(self, rows, parameters)
+
+    monkeypatch.setattr(BlockFamily, "sweep", interrupted)
+    quiet(table(), random_state=0)
+    last = sizes.count(40)  # sweeps of the part
+    assert sizes[last:] == [80] * (len(sizes) - last)
+    sizes.clear()
+    with pytest.raises(KeyboardInterrupt):
+        quiet(table(), random_state=0)
+    assert sizes == [40] * last
 
 
 def test_a_degenerate_mixture_that_was_interrupted_was_interrupted() -> None:

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from blockmix.cli.signals import ENDING, ending, handle_signals
 from blockmix.cli.streams import guard_streams, output_error
 from blockmix.structure.extras import needed
-
-_ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]  # no SIGHUP on Windows
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -22,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = 130
     if code == 0 and (error := output_error()):
         print(f"warning: standard output cannot be written to ({error.strerror})", file=sys.stderr)
-    for number in (signal.SIGINT, *_ENDING):  # everything is done: let Python exit with this code
+    for number in (signal.SIGINT, *ENDING):  # everything is done: let Python exit with this code
         signal.signal(number, signal.SIG_IGN)
     raise SystemExit(code)
 
@@ -36,12 +35,10 @@ def _run(arguments: Sequence[str] | None) -> Any:
         return 1
     from blockmix.cli.app import app
 
-    for number in _ENDING:
-        if signal.getsignal(number) is signal.SIG_DFL:
-            # Exit as after Ctrl-C, so that half-written files are removed.
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
+    handle_signals()
     try:
         app(arguments, prog_name="blockmix")
     except SystemExit as ended:
-        return ended.code
+        # An error on the way out, such as a failed import, does not change why the command ended.
+        return ended.code if (number := ending()) is None else 128 + number
     return 0

@@ -1,26 +1,42 @@
-"""The compiled loops are made ready before a fit, with a message if that takes a while."""
+"""The compiled loops are made ready before a fit, with a message if they are not in the cache on disk."""
 
 from __future__ import annotations
 
-import threading
 import warnings
+from typing import Any
 
 import numpy as np
 
 from blockmix.cli.messages import note
+from blockmix.cli.signals import n_arrived, raise_dropped
 from blockmix.estimators.biclustering import GaussianBiclustering
-
-_PATIENCE = 1.0  # seconds before a word: from the cache on disk it takes less
 
 
 def compile_loops() -> None:
     """Compile the loops of a sweep, or load them from the cache, by a fit to a tiny table."""
-    timer = threading.Timer(_PATIENCE, note, ["compiling (once)"])
-    timer.daemon = True
-    timer.start()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a fit that nobody asked for
-            GaussianBiclustering(2, random_state=0, max_iter=2).fit(np.random.default_rng(0).standard_normal((40, 6)))
-    finally:
-        timer.cancel()
+    from numba.core import event
+
+    before = n_arrived()
+    with warnings.catch_warnings(), event.install_listener("numba:compile", _listener(before)):
+        warnings.simplefilter("ignore")  # of a fit that nobody asked for
+        GaussianBiclustering(2, random_state=0, max_iter=2).fit(np.random.default_rng(0).standard_normal((40, 6)))
+    raise_dropped(before)
+
+
+def _listener(before: int) -> Any:
+    """What is told of each loop that is not in the cache; signals are checked for after that many of them."""
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        said = False
+
+        def on_start(self, event: object) -> None:
+            raise_dropped(before)
+            if not self.said:
+                note("compiling (once)")
+                self.said = True
+
+        def on_end(self, event: object) -> None:
+            raise_dropped(before)
+
+    return Listener()

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
+from blockmix.cli.signals import raise_ending
+
 MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
 SELECTION, TOPICS, HEATMAP, TYPICAL = "selection.csv", "topics.csv", "topics.png", "documents.csv"
 GROUPS, CLUSTERS = "groups.csv", "clusters.csv"
@@ -56,6 +58,7 @@ def folder(out: Path, kind: str, inputs: Sequence[str | Path] = ()) -> Iterator[
         with blaming(out):
             scratch.mkdir(parents=True)
         yield scratch
+        raise_ending()
         if out.exists():
             old = _replaceable(out, kind, inputs, [path.name for path in scratch.iterdir()])
             with blaming(out):

@@ -103,10 +103,13 @@ def multistart(
         # Finalists may have become thin: then the one that leads now is continued too.
         leader = results[0]
         going = [leader] if leader.unfinished and len(leader.result.state.trace) < max_iter else []
-    if pool.stopped:
-        best = replace(results[0].result, outcome=Outcome.INTERRUPTED)
-        results[0] = replace(results[0], result=best)
-    return results
+    return interrupted(results) if pool.stopped else results
+
+
+def interrupted(results: list[StartResult[P]]) -> list[StartResult[P]]:
+    """The results with the best of them marked as interrupted."""
+    best = replace(results[0].result, outcome=Outcome.INTERRUPTED)
+    return [replace(results[0], result=best), *results[1:]]
 
 
 def _continuation(result: StartResult[P]) -> Start[P]:

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from blockmix.em.convergence import Outcome
 from blockmix.em.family import Family, P, S
 from blockmix.em.loop import MIN_ROWS, Callback, LoopResult, LoopState, run
-from blockmix.em.multistart import Progress, Start, StartResult, first_state, multistart
+from blockmix.em.multistart import Progress, Start, StartResult, first_state, interrupted, multistart
 from blockmix.em.starts.annealing import critical_eigenvalues
 from blockmix.em.starts.auto import auto
 from blockmix.em.starts.given import given
@@ -113,7 +113,7 @@ class EMMixture(Mixture, Generic[P, S]):
 
         Notes
         -----
-        An interrupt (Ctrl-C) ends the fit with the best parameters so far.
+        An interrupt (Ctrl-C) ends the fit with the best parameters so far, also while the rows are being labelled.
         """
         self._check_parameters()
         standardized = rows_to_fit(self, X, sample_weight)
@@ -134,8 +134,11 @@ class EMMixture(Mixture, Generic[P, S]):
         with one_blas_thread():
             starts = self._starts(rows, sample, family, variances, rng)
             results = self._multistart(rows, family, starts, self._reporter(callback, _shift(rows)), saved)
-            self._keep(results, rows)
-            found = self._warnings(results[0].result, rows, family)
+            try:
+                found = self._keep(results, rows, family)
+            except KeyboardInterrupt:  # the model is fitted: the last pass is made again, unless this comes twice
+                results = interrupted(results)
+                found = self._keep(results, rows, family)
         if saved is not None and results[0].result.outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
             saved.remove()
         self.warnings_ = [str(warning) for warning in found]
@@ -214,6 +217,8 @@ class EMMixture(Mixture, Generic[P, S]):
         if part.n_rows == rows.n_rows:
             return starts
         best = self._multistart(part, family, starts, None, None)[0]
+        if best.result.outcome is Outcome.INTERRUPTED:
+            raise KeyboardInterrupt
         return [Start(best.name, partial(LoopState, best.result.state.parameters, family.loose(self.tol)))]
 
     def _shape(self, rows: Rows) -> tuple[int, int]:
@@ -230,7 +235,8 @@ class EMMixture(Mixture, Generic[P, S]):
         """Probabilities of the components of the last fit, shape (N, G)."""
         return np.concatenate(list(rows.plain().map(partial(_probabilities, scorer=self._scorer()))))
 
-    def _keep(self, results: list[StartResult[P]], rows: Rows) -> None:
+    def _keep(self, results: list[StartResult[P]], rows: Rows, family: Family[P, S]) -> list[Warning]:
+        """Store the best result and label the rows; returns warnings about the fit."""
         best, shift = results[0].result.state, _shift(rows)
         self._adopt(best.parameters, rows)
         self.log_likelihood_trace_ = np.array(best.trace) - shift
@@ -245,6 +251,7 @@ class EMMixture(Mixture, Generic[P, S]):
         self.row_labels_ = np.concatenate(labels, dtype=np.intp if rows.is_array else np.int32)
         self._fit_sums = np.sum(sums, axis=0)
         self.log_likelihood_ = float(self._fit_sums[1])
+        return self._warnings(results[0].result, rows, family)
 
     def _warnings(self, best: LoopResult[P], rows: Rows, family: Family[P, S]) -> list[Warning]:
         """Warnings about the fit; sets `outcome_`."""

@@ -16,7 +16,15 @@ from sklearn.mixture import GaussianMixture
 from strategies import seeds
 
 from blockmix.em.factor.first import first_groups, first_parameters
-from blockmix.em.factor.m_step import Scatter, factor_variances, group_cost, maximize
+from blockmix.em.factor.m_step import (
+    Scatter,
+    certain_gain,
+    column_cost,
+    factor_variances,
+    group_cost,
+    home_predictions,
+    maximize,
+)
 from blockmix.em.factor.sweep import sweep
 from blockmix.rows import ArrayRows
 
@@ -39,6 +47,26 @@ def test_every_step_from_anywhere_raises_the_likelihood(seed: int, letters: str)
         chosen = maximize(statistics, chosen, model)
         assert sweep(rows, chosen).log_likelihood >= statistics.log_likelihood - 1e-9 * abs(statistics.log_likelihood)
         assert all(len(np.unique(row)) == 3 for row in chosen.labels)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 4])
+def test_a_gain_is_promised_only_if_rounding_leaves_it(seed: int) -> None:
+    # A column alone in its group, with noise at the floor: without it nothing is left of the sums of the group, so its
+    # prediction is its variance. What is left of the sums is rounding, more than d; such gains made the likelihood fall.
+    rows = ArrayRows.standardized(factor_rows(seed, n=40, p=6))
+    chosen = replace(
+        random_parameters(seed),
+        labels=np.tile([0, 1, 2, 2, 2, 2], (2, 1)),
+        factor_variances=np.ones((2, 3)),
+        noise=np.tile([1e-7, 1e-7, 0.5, 0.5, 0.5, 0.5], (2, 1)),
+    )
+    seen = Scatter.of(sweep(rows, chosen), chosen)
+    c, V = home_predictions(seen, chosen)
+    S = seen.variances[:, :2]
+    assert np.abs(V[:, :2] - S).max() > 1e-7
+    for noise in (1e-7, 1e-3, 0.1, 1.0, 10.0):
+        promised = certain_gain(np.full_like(V, noise), c, V, seen, chosen)[:, :2]
+        assert (promised <= column_cost(chosen.noise[:, :2] + 1, S) - column_cost(np.full_like(S, noise) + 1, S)).all()
 
 
 @given(seeds)

@@ -18,6 +18,7 @@ from blockmix.structure.types import FloatArray, IntArray
 
 _SCORING_STEPS = 4
 _TINY = 1e-300
+_DIGITS_LOST = 8  # roundings in a sum of a group without one column
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +185,7 @@ def sharpened(
     """
     c, V = home_predictions(seen, old)
     best = np.maximum(V - c, model.floor)
-    gain = column_cost(old.noise + c, V) - column_cost(best + c, V)
+    gain = certain_gain(best, c, V, seen, old)
     by_em = column_cost(old.noise, error) - column_cost(noise, error)
     noise = np.array(noise)
     # Where EM moves columns, its step binds the groups together.
@@ -211,7 +212,7 @@ def sharpened_together(
     for _ in range(_SCORING_STEPS):
         weight = n / (best + c) ** 2
         best = np.maximum((weight * (V - c)).sum(axis=0) / weight.sum(axis=0), model.floor)
-    gain = (n * (column_cost(old.noise + c, V) - column_cost(best + c, V))).sum(axis=0)
+    gain = (n * certain_gain(best, c, V, seen, old)).sum(axis=0)
     by_em = (n * (column_cost(old.noise, error) - column_cost(noise, error))).sum()
     j = int(gain.argmax())
     if gain[j] <= by_em:
@@ -219,6 +220,20 @@ def sharpened_together(
     noise = np.array(old.noise)
     noise[:, j] = best[j]
     return noise
+
+
+def certain_gain(
+    noise: FloatArray, c: FloatArray, V: FloatArray, seen: Scatter, old: FactorParameters
+) -> FloatArray:
+    """What each column gains at least by another noise, for c and V of `home_predictions`, shape (G, p).
+
+    V takes the column itself out of the sums of its group. Where its noise is tiny little is left of them, and V has an
+    error of eps (1 + c/d)² times the largest squares: 0.02 in standardized columns at c = 1 and the default floor.
+    """
+    largest = (seen.variances + seen.means**2).max(axis=1, keepdims=True)
+    error = _DIGITS_LOST * np.finfo(float).eps * (1 + c / old.noise) ** 2 * largest
+    gain = column_cost(old.noise + c, V) - column_cost(noise + c, V)
+    return np.asarray(gain - np.abs(1 / (old.noise + c) - 1 / (noise + c)) * error)
 
 
 def column_costs(seen: Scatter, old: FactorParameters, model: FactorModel) -> tuple[FloatArray, FloatArray]:
