@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 from gaps import with_gaps
 from numpy.testing import assert_allclose
+from optional import package
 from scipy.stats import multivariate_normal
 from sources import NAMES, table
 from strategies import Matrix
@@ -177,6 +179,65 @@ def test_impute_is_the_expectation_given_the_row_and_keeps_values() -> None:
     assert (completed.index == frame.index).all()
     assert completed.notna().all().all()
     assert completed.dtypes.astype(str).tolist() == ["float32", "Float64", *["float64"] * 4]
+
+
+def as_polars(frame: pd.DataFrame) -> Any:
+    return package("polars").from_pandas(frame)  # NaN becomes null
+
+
+FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "nullable": lambda frame: frame.convert_dtypes(),
+    "arrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "objects": lambda frame: frame.astype(object).where(frame.notna(), None),
+    "objects with NA": lambda frame: frame.astype(object).where(frame.notna(), pd.NA),
+    "polars": as_polars,
+    "polars with NaN": lambda frame: package("polars").from_pandas(frame, nan_to_null=False),
+    "single precision": lambda frame: frame.astype("float32"),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_data_frame_is_fitted_and_returned_with_the_values_it_had(kind: str) -> None:
+    X = with_gaps(table(200), 0.2, np.random.default_rng(0))
+    X[:, 1] = np.round(X[:, 1])
+    frame = FRAMES[kind](pd.DataFrame(X, columns=NAMES).astype({"luck": "float32"}))
+    model = GaussianBiclustering(2, random_state=0).fit(frame)
+    found = model.impute(frame)
+    assert type(found) is type(frame)
+    assert list(found.columns) == NAMES
+    values, given = as_array(found), as_array(frame)
+    there = ~np.isnan(given)
+    assert np.array_equal(values[there], given[there])
+    plain = GaussianBiclustering(2, random_state=0).fit(given).impute(given)
+    assert_allclose(values, plain, rtol=1e-3, atol=1e-3)
+
+
+def as_array(frame: Any) -> Matrix:
+    columns = [np.asarray(frame[name].to_numpy()) for name in NAMES]
+    return np.stack([[np.nan if pd.isna(x) else float(x) for x in column] for column in columns], axis=1)
+
+
+def test_a_model_in_single_precision_keeps_the_digits_of_other_rows() -> None:
+    X = with_gaps(table(200), 0.2, np.random.default_rng(0))
+    found = GaussianBiclustering(2, random_state=0).fit(X.astype("float32")).impute(X)
+    assert found.dtype == float
+    assert np.array_equal(found[~np.isnan(X)], X[~np.isnan(X)])
+
+
+def test_a_masked_cell_is_missing_whatever_it_holds() -> None:
+    # scikit-learn takes the values behind a mask.
+    X = with_gaps(table(200), 0.2, np.random.default_rng(0))
+    masked = np.ma.array(np.where(np.isnan(X), 9999, X), mask=np.isnan(X))
+    a, b = (GaussianBiclustering(2, random_state=0).fit(rows) for rows in (X, masked))
+    assert np.array_equal(a.means_, b.means_)
+    assert np.array_equal(b.impute(masked), a.impute(X))
+
+
+def test_infinity_is_refused_by_column() -> None:
+    X = with_gaps(table(50), 0.2, np.random.default_rng(0))
+    X[3, 1] = np.inf
+    with pytest.raises(ValueError, match=r"X has infinity in column 1 \(1\)"):
+        GaussianBiclustering(2).fit(X)
 
 
 def test_a_column_without_values_is_named() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from gaps import with_gaps
 from optional import package
 from sources import NAMES, as_npy, as_parquet, assert_same_fit, table
 from threadpoolctl import threadpool_info
@@ -84,6 +85,20 @@ def test_memory_mapping_parquet_and_cluster_agree(client: Any, tmp_path: Path) -
     with client.as_current():
         for rows in (path, np.load(path, mmap_mode="r"), folder, Parquet(folder, NAMES), as_array(X, 300), as_frame(X)):
             assert_same_fit(GaussianBiclustering(2, init=start, max_iter=9).fit(rows), expected, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_with_gaps_are_the_same_in_memory_in_files_and_on_a_cluster(client: Any, tmp_path: Path) -> None:
+    # In Parquet a gap is a null. Red if a worker takes a gap for a value, or if the start depends on the source.
+    X = with_gaps(table(600), 0.1, np.random.default_rng(0))
+    X[5] = np.nan
+    expected = GaussianBiclustering(2, random_state=0, max_iter=6).fit(X)
+    filled = expected.impute(X)
+    with client.as_current():
+        for rows in (as_npy(X, tmp_path), as_parquet(X, tmp_path / "X.parquet"), as_array(X, 300)):
+            model = GaussianBiclustering(2, random_state=0, max_iter=6).fit(rows)
+            assert_same_fit(model, expected, rtol=1e-9)
+            assert np.allclose(model.impute(rows), filled, rtol=1e-9)
 
 
 def test_a_cluster_is_reached_by_its_address(client: Any) -> None:

@@ -28,6 +28,7 @@ from blockmix.em.loop import MIN_ROWS, Callback, LoopResult, LoopState, run
 from blockmix.em.multistart import Progress, Start, StartResult, first_state, interrupted, multistart
 from blockmix.em.starts.annealing import critical_eigenvalues
 from blockmix.em.starts.auto import auto
+from blockmix.em.starts.completion import completed
 from blockmix.em.starts.given import given
 from blockmix.em.starts.starts import STARTS, distinct, start
 from blockmix.em.starts.starts import portfolio as portfolio_of
@@ -210,10 +211,12 @@ class EMMixture(Mixture, Generic[P, S]):
         some = sample.some(max(_PART_ROWS, _PART_NUMBERS // rows.n_columns, self.n_components), rng)
         part = sample if isinstance(some, slice) else replace(sample, X=sample.X[some], weights=sample.weights[some])
         family = self._family(part, variances)
-        starts: list[Start[P]] = []
+        tables, starts = completed(part), list[Start[P]]()
         for i in range(1, self.n_init + 1):
-            found = auto(family, part, self.n_components, self.tol, rng)
-            starts += [replace(start, name=f"auto {i}: {start.name}") for start in found]
+            for at, table in enumerate(tables):
+                found = auto(family, part, table, self.n_components, self.tol, rng)
+                name = f"auto {i}" if at == 0 else f"auto {i}, regression"
+                starts += [replace(start, name=f"{name}: {start.name}") for start in found]
         if part.n_rows == rows.n_rows:
             return starts
         best = self._multistart(part, family, starts, None, None)[0]

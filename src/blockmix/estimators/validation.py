@@ -38,14 +38,15 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
     return rows
 
 
-def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None) -> Rows:
-    """Rows in their own units, of the type and with the columns and the resolution of the fit."""
-    dtype = estimator.means_.dtype
+def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None, cast: bool = True) -> Rows:
+    """Rows in their own units, with the columns and the resolution of the fit, and of its type if they are cast."""
+    dtype = estimator.means_.dtype if cast else None
     if is_elsewhere(X):
         rows = opened(X, counts(sample_weight, None, 0), dtype, takes_gaps(estimator))
         _compare(estimator, rows)
     else:
-        X = matrix(estimator, X, accept_sparse="csr", reset=False).astype(dtype, copy=False)
+        X = matrix(estimator, X, accept_sparse="csr", reset=False)
+        X = X.astype(dtype or X.dtype, copy=False)
         rows = in_memory(X, counts(sample_weight, X, 0))
     return rows.resolved(getattr(estimator, "resolution_", rows.resolution))
 
@@ -68,10 +69,26 @@ def matrix(estimator: Any, X: Any, gaps: bool | None = None, **checks: Any) -> A
     """
     gaps = takes_gaps(estimator) if gaps is None else gaps
     try:
-        return validate_data(estimator, X, dtype=_TYPES, ensure_all_finite="allow-nan" if gaps else True, **checks)
+        return validate_data(
+            estimator, _plain(X), dtype=_TYPES, ensure_all_finite="allow-nan" if gaps else True, **checks
+        )
     except (TypeError, ValueError) as error:
         _explain(X, error, gaps)
         raise
+
+
+def _plain(X: Any) -> Any:
+    """X with NaN for missing values that scikit-learn does not convert.
+
+    These are masked cells of an array, whose values it would take, and pandas.NA in columns of objects.
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        return np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
+    if hasattr(X, "isetitem"):
+        for j in [j for j, dtype in enumerate(X.dtypes) if dtype.kind == "O"]:
+            column, X = X.iloc[:, j], X.copy(deep=False)
+            X.isetitem(j, np.where(column.isna(), np.nan, column.to_numpy()))
+    return X
 
 
 def _explain(X: Any, error: Exception, gaps: bool) -> None:
@@ -79,7 +96,7 @@ def _explain(X: Any, error: Exception, gaps: bool) -> None:
     if hasattr(X, "columns") and hasattr(X, "to_numpy") and len(X):
         values = {str(name): np.asarray(X[name]) for name in X.columns}
         words = [str(name) for name in X.columns if not _are_numbers(X[[name]])]
-    elif isinstance(X, np.ndarray) and X.ndim == 2 and not gaps and "NaN" in str(error):
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and ("NaN" in str(error) or "infinity" in str(error)):
         values, words = {str(j): X[:, j] for j in range(X.shape[1])}, []
     else:
         return

@@ -185,6 +185,19 @@ def filled(chunk: Chunk, density: Density, g: int, rows: IntArray, shares: Float
     return found
 
 
+def expected(chunk: Chunk, density: Density, z: FloatArray) -> FloatArray:
+    """Standardized values of a chunk, whose gaps have their expectations Σ_g z_g E(x_m | x_o, g), shape (m, p)."""
+    values, gaps = chunk.values, np.isnan(chunk.X)
+    rows = np.flatnonzero(gaps.any(axis=1))
+    part, every = chunk.take(rows), np.arange(len(rows))
+    means = np.zeros(part.X.shape)
+    for g, mean in enumerate(density.means):
+        centered, _ = filled(part, density, g, every, np.ones((2, len(rows))))
+        means += z[rows, g, None] * (mean + centered)
+    values[rows] = np.where(gaps[rows], means, values[rows])
+    return values
+
+
 def blurred(chunk: Chunk, share: FloatArray) -> FloatArray:
     """ΣzuΔ of a chunk with weighted responsibilities (m, G), shape (G, p)."""
     columns, table, codes = chunk.rounding

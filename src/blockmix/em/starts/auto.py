@@ -27,15 +27,19 @@ _COLUMNS = 64  # up to which full covariances are swept: beyond that it would ta
 
 
 def auto(
-    family: Family[P, S], rows: ArrayRows, n_components: int, tol: float, rng: np.random.RandomState
+    family: Family[P, S],
+    rows: ArrayRows,
+    table: FloatArray,
+    n_components: int,
+    tol: float,
+    rng: np.random.RandomState,
 ) -> list[Start[P]]:
-    """The starts worth a whole EM.
+    """The starts worth a whole EM, from clusterings of the standardized rows in a table without gaps, shape (N, p).
 
     EM in one group, or in columns alone, converges before it looks for other groups. As these are kept only if the
     objective rises, the fit ends no lower than the mixture with full, or diagonal, covariances from the same start.
     """
-    standard = np.nan_to_num((rows.X - rows.location) / rows.scale)  # in a gap the mean of the column
-    plain, best = compared(standard, rows.weights, n_components, rng)
+    plain, best = compared(table, rows.weights, n_components, rng)
     starts: list[Start[P]] = []
     for groups, held in family.layouts(rows.n_columns, judged=bool(best)).items():
         tolerance = tol if groups in ("one group", "alone") else family.loose(tol)
