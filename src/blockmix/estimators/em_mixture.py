@@ -209,7 +209,7 @@ class EMMixture(Mixture, Generic[P, S]):
         family = self._family(part, variances)
         starts: list[Start[P]] = []
         for i in range(1, self.n_init + 1):
-            found = auto(family, part, self.n_components, self.tol, rng)
+            found = auto(family, part, self.n_components, self.tol, self.max_iter, rng)
             starts += [replace(start, name=f"auto {i}: {start.name}") for start in found]
         if part.n_rows == rows.n_rows:
             return starts
