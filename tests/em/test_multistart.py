@@ -284,3 +284,24 @@ def test_a_start_that_can_hardly_overtake_is_skipped() -> None:
 
     starts = [start("sure", Slope(9)), bounded("low", Slope(8), 8.5), bounded("may", Slope(12), 9.5)]
     assert names(multistart(starts, run_slope, MAX_ITER, None, None, False)) == ["may", "sure"]
+
+
+def test_a_fallback_takes_over_only_if_it_begins_above_the_others() -> None:
+    # Red if it is ranked by where it ends.
+    def fallback(name: str, first: float) -> Start[Any]:
+        begin = LoopState(Slope(20, first), 1.0, trace=(first,))  # type: ignore[type-var]
+        return Start(name, lambda: begin, most=30.0)
+
+    starts = [start("sure", Slope(9)), fallback("below", 8.0), fallback("above", 9.5)]
+    assert names(multistart(starts, run_slope, MAX_ITER, None, None, False)) == ["above", "sure"]
+
+
+def test_an_interrupt_before_a_fallback_keeps_the_others() -> None:
+    def interrupted() -> LoopState[Any]:
+        raise KeyboardInterrupt
+
+    found = multistart(
+        [start("sure", Slope(9)), Start("late", interrupted, most=30.0)], run_slope, MAX_ITER, None, None, False
+    )
+    assert names(found) == ["sure"]
+    assert found[0].result.outcome is Outcome.INTERRUPTED

@@ -40,7 +40,8 @@ class Progress:
 class Start(Generic[P]):
     """A name, and a function that makes the first state.
 
-    A start whose objective can hardly exceed `most` is run only if the others end below that.
+    With a finite `most` it is a fallback, run only if the others end below that, and below the objective of its first
+    state if that has one.
     """
 
     name: str
@@ -92,7 +93,7 @@ def multistart(
     results = _ranked(pool.run([start for start in starts if start.most == math.inf], short))
     for start in starts:
         if not pool.stopped and start.most < math.inf and results[0].result.state.trace[-1] < start.most:
-            results = _ranked([*results, *pool.run([start], max_iter)])
+            results = _ranked([*results, *pool.run([start], max_iter, results[0].result.state.trace[-1])])
     if not results:
         raise KeyboardInterrupt
     going = [result for result in results[:FINALISTS] if result.unfinished]
@@ -142,11 +143,14 @@ class _Pool(Generic[P]):
         """Whether an interrupt has ended the runs."""
         return self._stop.is_set()
 
-    def run(self, starts: Sequence[Start[P]], max_iter: int) -> list[StartResult[P]]:
-        """Results in the order of the starts, without those that had no iteration before an interrupt."""
+    def run(self, starts: Sequence[Start[P]], max_iter: int, above: float = -math.inf) -> list[StartResult[P]]:
+        """Results in the order of the starts, without those that had no iteration before an interrupt.
+
+        A start whose first state has an objective is left out unless that is above `above`.
+        """
         n_threads = min(effective_n_jobs(self._n_jobs), len(starts))
         if n_threads == 1:
-            found = [self._one(start, max_iter) for start in starts]
+            found = [self._one(start, max_iter, above) for start in starts]
         else:
             found = self._on_threads(starts, max_iter, n_threads)
         return [result for result in found if result is not None]
@@ -178,7 +182,7 @@ class _Pool(Generic[P]):
             future.result()
         return [found.get(start.name) for start in starts]
 
-    def _one(self, start: Start[P], max_iter: int) -> StartResult[P] | None:
+    def _one(self, start: Start[P], max_iter: int, above: float = -math.inf) -> StartResult[P] | None:
         def callback(iteration: int, value: float) -> None:
             if self.stopped:
                 raise KeyboardInterrupt
@@ -188,7 +192,10 @@ class _Pool(Generic[P]):
         if self.stopped:
             return None
         try:
-            result = self._run(start.name, start.begin(), max_iter, callback)
+            state = start.begin()
+            if state.trace and state.trace[-1] <= above:
+                return None
+            result = self._run(start.name, state, max_iter, callback)
         except KeyboardInterrupt:  # before the first iteration: nothing to keep
             self._stop.set()
             return None

@@ -214,7 +214,7 @@ class EMMixture(Mixture, Generic[P, S]):
         tables, starts = completed(part), list[Start[P]]()
         for i in range(1, self.n_init + 1):
             for at, table in enumerate(tables):
-                found = auto(family, part, table, self.n_components, self.tol, rng)
+                found = auto(family, part, table, self.n_components, self.tol, self.max_iter, rng)
                 name = f"auto {i}" if at == 0 else f"auto {i}, regression"
                 starts += [replace(start, name=f"{name}: {start.name}") for start in found]
         if part.n_rows == rows.n_rows:

@@ -13,7 +13,17 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from strategies import seeds as numbers
 
-from blockmix.em.starts.clusterings import SEEDS, clip, clusterings, inertia, least_inertia, nearest_seed, seeds
+from blockmix.em.starts.clusterings import (
+    SEEDS,
+    by_ranks,
+    clip,
+    clusterings,
+    inertia,
+    least_inertia,
+    nearest_seed,
+    normal_scores,
+    seeds,
+)
 
 
 def table(seed: int, N: int = 90, p: int = 4, G: int = 3, gap: float = 8.0) -> tuple[Any, Any]:
@@ -48,6 +58,21 @@ def test_a_column_that_is_mostly_one_value_is_not_clipped() -> None:
     # Red if a median absolute deviation of 0 clips every other value away.
     X = np.array([[0.0], [0.0], [0.0], [0.0], [7.0]])
     assert_array_equal(clip(X), X)
+
+
+def test_ranks_find_clusters_of_skewed_columns() -> None:
+    # Red if k-means has the columns themselves: the long tails are its clusters.
+    X, y = table(2, N=300, gap=3.5)
+    X = np.exp(2 * X)
+    plain = clusterings(X, np.ones(300), 3, np.random.RandomState(0))["kmeans"]
+    assert adjusted_rand_score(y, labels(plain)) < 0.7
+    assert adjusted_rand_score(y, labels(by_ranks(X, np.ones(300), 3, np.random.RandomState(0)))) > 0.9
+
+
+def test_normal_scores_take_a_weight_of_two_as_two_rows() -> None:
+    X = np.random.default_rng(0).integers(0, 5, (20, 3)).astype(float)
+    weights = np.where(np.arange(20) < 8, 2.0, 1.0)
+    assert_allclose(normal_scores(X, weights), normal_scores(np.concatenate([X, X[:8]]), np.ones(28))[:20])
 
 
 @given(st.integers(4, 20), st.integers(21, 40), st.integers(2, 4), numbers)

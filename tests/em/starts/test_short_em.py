@@ -1,4 +1,4 @@
-"""Short EM against scikit-learn's mixture, and what it prefers."""
+"""Short EM against dense t mixtures, and what it prefers."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_t
 from strategies import seeds
 
 from blockmix.em.starts import short_em
 from blockmix.em.starts.short_em import Products, best_start
 
 
-def dense_sweep(X: Any, w: Any, z: Any) -> tuple[Any, float]:
-    """One M-step and E-step in dense covariances with the same floor."""
-    joint = []
-    for share in (z * w[:, None]).T:
-        n = share.sum()
-        mean = share @ X / n
-        covariance = ((X - mean).T * share) @ (X - mean) / n + short_em._FLOOR * np.eye(X.shape[1])
-        joint.append(np.log(n / w.sum()) + multivariate_normal(mean, covariance).logpdf(X))
+def dense_sweep(X: Any, w: Any, z: Any, u: Any) -> tuple[Any, Any, float]:
+    """One M-step and E-step in dense scale matrices with the same floor; the divisor of the scatter is Σ zu."""
+    joint, weights = [], []
+    nu, p = short_em._DEGREES, X.shape[1]
+    for own, far in zip((z * w[:, None]).T, u.T, strict=True):
+        share = own * far
+        mean = share @ X / share.sum()
+        scale = ((X - mean).T * share) @ (X - mean) / share.sum() + short_em._FLOOR * np.eye(p)
+        joint.append(np.log(own.sum() / w.sum()) + multivariate_t(mean, scale, nu).logpdf(X))
+        square = np.einsum("ij,jk,ik->i", X - mean, np.linalg.inv(scale), X - mean)
+        weights.append((nu + p) / (nu + square))
     total = np.column_stack(joint)
     value = logsumexp(total, axis=1)
-    return np.exp(total - value[:, None]), float(w @ value / w.sum())
+    return np.exp(total - value[:, None]), np.column_stack(weights), float(w @ value / w.sum())
 
 
 @given(st.integers(20, 60), st.integers(1, 4), st.integers(2, 3), seeds)
@@ -35,12 +38,15 @@ def test_sweeps_of_many_mixtures_are_those_of_each(N: int, p: int, G: int, seed:
     rng = np.random.default_rng(seed)
     X, w = rng.standard_normal((N, p)), rng.uniform(0.5, 2, N)
     firsts = rng.dirichlet(np.full(G, 5.0), (N, 3))
-    z, value, share = Products.of(X, w).swept(firsts.astype("f4"), 2)
+    z, u, value, share = Products.of(X, w).swept(firsts.astype("f4"), np.ones_like(firsts, dtype="f4"), 2)
+    constant = multivariate_t(np.zeros(p), np.eye(p), short_em._DEGREES).logpdf(np.zeros(p))
+    constant -= 0.5 * (short_em._DEGREES + p) * np.log1p(p / short_em._DEGREES)
     for s in range(3):
-        once, _ = dense_sweep(X, w, firsts[:, s])
-        twice, level = dense_sweep(X, w, once)
+        once, far, _ = dense_sweep(X, w, firsts[:, s], np.ones((N, G)))
+        twice, farther, level = dense_sweep(X, w, once, far)
         assert_allclose(z[:, s], twice, atol=2e-3)
-        assert_allclose(value[s] - 0.5 * p * np.log(2 * np.pi), level, atol=2e-4)
+        assert_allclose(u[:, s], farther, atol=2e-3)
+        assert_allclose(value[s] + constant, level, atol=2e-4)
         assert_allclose(share[s], w @ once / w.sum(), atol=1e-3)
 
 
@@ -76,7 +82,25 @@ def test_of_many_rows_a_part_is_swept(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     original = Products.of
     monkeypatch.setattr(Products, "of", lambda X, w: seen.append(len(X)) or original(X, w))
-    pool = [np.tile(np.eye(3), (40, 1)), np.eye(3)[y]]
+    # Two clusters as one, and the third in halves by its first column.
+    halves = np.where(y < 2, 0, 1 + (X[:, 0] > np.median(X[y == 2, 0])))
+    pool = [np.eye(3)[halves], np.eye(3)[y]]
     order, z = best_start(X, np.ones(120), pool, 5, np.random.RandomState(0))
     assert seen == [60]
     assert order[0] == 1 and z is pool[1]
+
+
+def test_far_rows_do_not_decide() -> None:
+    # Red with normal components: their likelihood is higher if ten far rows have one and two clusters share another.
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 100)
+    X = np.concatenate([rng.standard_normal((300, 3)) + 8 * np.eye(3)[y], rng.uniform(-40, 40, (10, 3))])
+    right = np.eye(3)[np.append(y, np.arange(10) % 3)]
+    wrong = np.eye(3)[np.append(np.minimum(y, 1), np.full(10, 2))]
+    order, z = best_start(
+        (X - X.mean(axis=0)) / X.std(axis=0), np.ones(310), [wrong, right], 5, np.random.RandomState(0)
+    )
+    assert order[0] == 1
+    assert (z.argmax(axis=1)[:300] == y).all()
+    assert z[300:].sum(axis=1).max() < 0.2
+    assert np.median(z[:300].sum(axis=1)) > 0.99

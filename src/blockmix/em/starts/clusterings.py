@@ -7,6 +7,7 @@ stays where it begins and its likelihood cannot judge, so one partition is chose
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtri
 
 from blockmix.em.starts.starts import centers, filled, hierarchical, kmeans, principal_scores
 from blockmix.structure.types import FloatArray, IntArray
@@ -45,6 +46,27 @@ def clusterings(
     same = np.count_nonzero(plain.T @ robust) == n_components
     found = {"kmeans": plain} if same else {"kmeans": plain, "clipped": robust}
     return {**found, "trimmed": trimmed(X, clipped, weights, robust)}
+
+
+def by_ranks(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
+    """K-means on the normal scores of the columns, which neither skew nor far values attract."""
+    return kmeans(normal_scores(X, weights), weights, n_components, rng, _RESTARTS)
+
+
+def normal_scores(X: FloatArray, weights: FloatArray) -> FloatArray:
+    """Columns with each value replaced by the normal quantile of its weighted mid-rank.
+
+    Examples
+    --------
+    >>> normal_scores(np.array([[0.0], [1], [1], [50]]), np.ones(4)).round(2).ravel()
+    array([-1.15,  0.  ,  0.  ,  1.15])
+    """
+    scores = np.empty_like(X)
+    for j, column in enumerate(X.T):
+        _, place = np.unique(column, return_inverse=True)
+        weight = np.bincount(place, weights)
+        scores[:, j] = ndtri((np.cumsum(weight) - weight / 2) / weight.sum())[place]
+    return scores
 
 
 def seeds(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> dict[str, FloatArray]:

@@ -1,8 +1,8 @@
-"""Short EM: which of many clusterings is the best start of a Gaussian mixture with full covariances.
+"""Short EM: which of many clusterings is the best start of a mixture, judged by t components with full covariances.
 
 Rows and responsibilities of many clusterings come in; what a few sweeps make of the best of them goes out. All
-clusterings are swept together: log π f is linear in the products x_i x_j, in x and in 1, so the E-steps of all of them
-are one matrix product and their M-steps another.
+clusterings are swept together: a Mahalanobis distance is linear in the products x_i x_j, in x and in 1, so the E-steps
+of all of them are one matrix product and their M-steps another.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from blockmix.structure.types import FloatArray, IntArray
 _FEW, _MORE = 10, 15  # sweeps of all clusterings, and further ones of the best
 _KEPT = 8  # clusterings that have the further sweeps
 _FLOOR = 1e-3  # added to variances, of standardized columns: no cluster can sit on a value that is recorded often
+# Degrees of freedom. The normal likelihood prefers a component of far rows and merges two clusters for it. Under t
+# components far rows cost little.
+_DEGREES = 5.0
 _NUMBERS = 2**22  # of the products: 32 MB
 
 
@@ -30,31 +33,41 @@ class Products:
     weights: FloatArray
     i: IntArray
     j: IntArray
+    n_columns: int
 
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray) -> Products:
         """The products of rows X, shape (N, p)."""
         i, j = np.triu_indices(X.shape[1])
         phi = np.concatenate([X[:, i] * X[:, j], X, np.ones((len(X), 1))], axis=1)
-        return cls(phi.astype(np.float32), (weights / weights.sum()).astype(np.float32), i, j)
+        return cls(phi.astype(np.float32), (weights / weights.sum()).astype(np.float32), i, j, X.shape[1])
 
-    def swept(self, z: FloatArray, n_sweeps: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Responsibilities (N, S, G) of S mixtures after some sweeps, log-likelihoods per row (S,), shares (S, G)."""
+    def swept(
+        self, z: FloatArray, u: FloatArray, n_sweeps: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Some sweeps of S mixtures from responsibilities z and row weights u, both (N, S, G).
+
+        Returns both, the log-likelihoods per row up to a constant (S,), and the shares of the components (S, G).
+        """
         N, S, G = z.shape
-        value: FloatArray = np.empty(0)
-        share: FloatArray = np.empty(0)
+        most = _DEGREES + self.n_columns
+        value, share = np.empty(S), np.empty((S, G))
         for _ in range(n_sweeps):
-            coefficients, share = self._maximized((z * self.weights[:, None, None]).reshape(N, S * G))
-            joint = (self.phi @ coefficients).reshape(N, S, G)
+            weighed = z * self.weights[:, None, None]
+            share = np.maximum(weighed.sum(axis=0), np.finfo(np.float32).tiny)
+            coefficients, logdet = self._maximized((weighed * u).reshape(N, S * G))
+            squares = np.maximum(self.phi @ coefficients, 0).reshape(N, S, G)
+            u = most / (_DEGREES + squares)
+            joint = np.log(share) - 0.5 * logdet.reshape(S, G) + 0.5 * most * np.log(u)
             top = joint.max(axis=2, keepdims=True)
             z = np.exp(joint - top)
             total = z.sum(axis=2, keepdims=True)
             z /= total
             value = self.weights @ (top + np.log(total))[:, :, 0]
-        return z, value, share.reshape(S, G)
+        return z, u, value, share
 
     def _maximized(self, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coefficients (D, C) of log π f in the products for C weighted components (N, C), and their weights (C,)."""
+        """Coefficients (D, C) of the distances in the products for C weighted components (N, C), and log|Σ| (C,)."""
         i, j = self.i, self.j
         sums = (self.phi.T @ share).astype(float)
         weight = np.maximum(sums[-1], np.finfo(float).tiny)
@@ -65,18 +78,20 @@ class Products:
         covariance[:, range(p), range(p)] += _FLOOR
         precision = np.linalg.inv(covariance)
         linear = np.einsum("cij,jc->ic", precision, means)
-        constant = np.log(weight) - 0.5 * (np.linalg.slogdet(covariance)[1] + np.einsum("ic,ic->c", linear, means))
-        quadratic = np.where(i == j, -0.5, -1.0)[:, None] * precision[:, i, j].T
-        return np.concatenate([quadratic, linear, constant[None]]).astype(np.float32), weight
+        quadratic = np.where(i == j, 1.0, 2.0)[:, None] * precision[:, i, j].T
+        constant = np.einsum("ic,ic->c", linear, means)[None]
+        coefficients = np.concatenate([quadratic, -2 * linear, constant]).astype(np.float32)
+        return coefficients, np.linalg.slogdet(covariance)[1].astype(np.float32)
 
 
 def best_start(
     X: FloatArray, weights: FloatArray, clusterings: list[FloatArray], spare: float, rng: np.random.RandomState
 ) -> tuple[IntArray, FloatArray]:
-    """Numbers of the clusterings, best first, and the responsibilities (N, G) of the best after short EM.
+    """Numbers of the clusterings, best first, and what the M-step is to start from, shape (N, G).
 
-    The best has the fewest components with at most p + spare rows, then the highest likelihood. Of many rows a part
-    is swept, and the responsibilities returned are those of the clustering.
+    The best has the fewest components with at most p + spare rows, then the highest likelihood. Its responsibilities
+    after short EM are returned times the weights of the rows, at most 1: far rows count little in the first M-step.
+    Of many rows a part is swept, and the clustering itself is returned.
 
     Parameters
     ----------
@@ -105,10 +120,10 @@ def best_start(
     def ranked(value: FloatArray, share: FloatArray) -> IntArray:
         return np.lexsort((-value, (share <= least).sum(axis=1)))
 
-    z, *ends = products.swept(z, _FEW)
+    z, u, *ends = products.swept(z, np.ones_like(z), _FEW)
     order = ranked(*ends)
-    z, *ends = products.swept(z[:, order[:_KEPT]], _MORE)
+    z, u, *ends = products.swept(z[:, order[:_KEPT]], u[:, order[:_KEPT]], _MORE)
     again = ranked(*ends)
     order[:_KEPT] = order[again]
-    best = z[:, again[0]].astype(X.dtype) if isinstance(part, slice) else clusterings[order[0]]
-    return order, best
+    swept = (z * np.minimum(u, 1))[:, again[0]].astype(X.dtype)
+    return order, swept if isinstance(part, slice) else clusterings[order[0]]
