@@ -273,6 +273,33 @@ def test_an_interrupt_of_the_refits_keeps_those_that_are_done() -> None:
     assert found.clusters is not None
 
 
+def test_an_interrupt_of_the_first_refit_keeps_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = two_clusters()
+    model = quiet(GaussianBiclustering(2, random_state=0), X)
+
+    def fit(*given: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GaussianBiclustering, "fit", fit)
+    found = model.stability(X, 4, 9, random_state=0)
+    assert (found.n_resamples, found.n_refits, found.clusters) == (4, 0, None)
+
+
+def test_refits_have_as_many_fresh_starts_as_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # With fewer, the best of many starts would seem stable because refits look for others less thoroughly.
+    X = two_clusters()
+    model = quiet(GaussianBiclustering(2, n_init=3, random_state=0), X)
+    honest, starts = GaussianBiclustering.fit, []
+
+    def fit(self: GaussianBiclustering, *given: Any, **named: Any) -> Any:
+        starts.append(0 if self.warm_start else self.n_init)
+        return honest(self, *given, **named)
+
+    monkeypatch.setattr(GaussianBiclustering, "fit", fit)
+    model.stability(X, 1, 2, random_state=0)
+    assert sorted(starts) == [0, 0, 3, 3]
+
+
 def test_an_interrupt_within_a_refit_ends_the_refits(monkeypatch: pytest.MonkeyPatch) -> None:
     # A fit catches the interrupt itself and answers with what it has; red if that answer counts as a refit.
     X = two_clusters()
