@@ -79,7 +79,8 @@ def test_stability_of_the_candidates(wine_csv: str) -> None:
     assert "Nothing here shows that there is one too few." in done.stdout
     page = Path("out/report.html").read_text()
     assert "Nothing here shows that there is one too few." in page
-    run("report", "out/model.blockmix")  # from summary.json
+    again = run("report", "out/model.blockmix")  # from summary.json
+    assert "the page does not show the stability: blockmix stability out/model.blockmix writes one" in again.stderr
     assert page.count('"leastStable":') == Path("out/report.html").read_text().count('"leastStable":') == 2
     assert "Nothing here shows" in Path("out/report.html").read_text()
     run("fit", wine_csv, *few, "--refits", "0", "--out", "out")
@@ -103,6 +104,8 @@ def test_stability_of_a_covariance_and_of_units(wine_csv: str) -> None:
     found = json.loads(run("stability", "cov/model.blockmix", wine_csv, *how).stdout)
     assert found["units"] == "kind"
     assert found["resamples"] == 5
+    pd.read_csv(wine_csv).assign(patient=["a", None] * 89).to_csv("patients.csv", index=False)
+    assert "units has missing values" in fails("stability", "cov/model.blockmix", "patients.csv", "--units", "patient")
     Path("cov/stability").mkdir()
     Path("cov/stability/groups.csv").write_text("mine")
     assert "has a groups.csv that is not the result" in fails("stability", "cov/model.blockmix")

@@ -56,6 +56,8 @@ def write_page(
                 "a page without data"
             ) from None
         note(f"the page shows no data ({error}): give FILE after the model to include them")
+    if results.GROUPS in summary.get("files", ()):
+        note(f"the page does not show the stability: blockmix stability {path} writes one that does")
     fitted = Fitted(model, _comparison(model, summary), summary.get("warnings"))
     with warnings_collected():
         report(page, fitted, data, summary.get("command", command))
@@ -81,7 +83,7 @@ def write_again(
     table = _fitted_to(path, summary) if file is None else file
     with results.folder(out, "stability", [path, table]) as folder:
         data = _data(path, model, table, units, reading, summary if file is None else {})
-        codes = None if units is None else [str(text) for text in data.table.texts[units]]
+        codes = None if units is None else list(data.table.texts[units])
         found, interrupted = measure(model, data, options, settings["seed"], codes)
         about: dict[str, Any] = {
             "blockmix": blockmix.__version__,

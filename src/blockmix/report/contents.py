@@ -181,7 +181,7 @@ def _selection(table: SelectionTable | None) -> dict[str, Any] | None:
         }
         for row in table.rows
     ]
-    note = STABILITY_NOTE if table.with_stability else None
+    note = STABILITY_NOTE[0].upper() + STABILITY_NOTE[1:] if table.with_stability else None
     return {"criterion": table.criterion, "rows": rows, "stabilityNote": note}
 
 

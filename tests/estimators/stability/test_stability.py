@@ -217,6 +217,8 @@ def test_a_single_column() -> None:
         ({"n_refits": -1}, "n_refits=-1"),
         ({"units": [0, 1]}, r"units has shape \(2,\)"),
         ({"units": np.zeros(120)}, "all rows are of one unit"),
+        ({"units": [None, "a"] * 60}, "units has missing values"),
+        ({"units": [np.nan, 1.0] * 60}, "units has missing values"),
     ],
 )
 def test_bad_input_is_refused(given: dict[str, Any], message: str) -> None:
@@ -224,6 +226,15 @@ def test_bad_input_is_refused(given: dict[str, Any], message: str) -> None:
     model = quiet(GaussianBiclustering(2, random_state=0), X)
     with pytest.raises(ValueError, match=message):
         model.stability(X, **given)
+
+
+def test_refits_need_the_rows_of_the_fit() -> None:
+    # Red if clusters of 120 rows are compared with those of ten.
+    X = two_clusters()
+    model = quiet(GaussianBiclustering(2, random_state=0), X)
+    with pytest.raises(ValueError, match="X has 10 rows, but the model was fitted to 120"):
+        model.stability(X[:10], 2, 2)
+    assert model.stability(X[:10], 2, 0, random_state=0).n_resamples == 2
 
 
 def test_refits_need_rows_in_memory(tmp_path: Path) -> None:

@@ -81,6 +81,11 @@ def mixture_stability(
         raise ValueError(
             f"n_refits={n_refits} needs rows in memory: give n_refits=0 to resample the column groups only"
         )
+    if n_refits and rows.n_rows != len(model.row_labels_):
+        raise ValueError(
+            f"X has {rows.n_rows} rows, but the model was fitted to {len(model.row_labels_)}: give the rows of the fit,"
+            " or n_refits=0"
+        )
     codes = _codes(units, rows.n_rows)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     progress = _Counter(n_resamples + n_refits, callback)
@@ -207,6 +212,8 @@ def _codes(units: ArrayLike | None, n_rows: int) -> IntArray | None:
     given = np.asarray(units)
     if given.shape != (n_rows,):
         raise ValueError(f"units has shape {given.shape}: give one unit for each of the {n_rows} rows")
+    if any(unit is None or unit != unit for unit in given.tolist()):
+        raise ValueError("units has missing values: give each row a unit, such as a number of its own")
     names, codes = np.unique(given, return_inverse=True)
     if len(names) < 2:
         raise ValueError("all rows are of one unit: at least two are needed to weigh them at random")
