@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import command, fails, lines_of, run, summary_of, wine
+from commands import command, fails, in_a_terminal, lines_of, run, summary_of, wine
 from matplotlib import image
 
 import blockmix
@@ -70,6 +70,32 @@ def test_stability_with_a_fit_and_afterwards(wine_csv: str) -> None:
     assert Path("out/stability/groups.csv").exists()
 
 
+def test_stability_of_the_candidates(wine_csv: str) -> None:
+    few = ("--components", "1:2", "--stability", "--resamples", "2")
+    done = run("select", wine_csv, *few, "--refits", "1", "--out", "out")
+    lines = lines_of("out/selection.csv")
+    assert lines[0]["least_stable"] == "1.0"
+    assert 0.5 < float(lines[1]["least_stable"]) <= 1
+    assert "Nothing here shows that there is one too few." in done.stdout
+    page = Path("out/report.html").read_text()
+    assert "Nothing here shows that there is one too few." in page
+    again = run("report", "out/model.blockmix")  # from summary.json
+    assert "the page does not show the stability: blockmix stability out/model.blockmix writes one" in again.stderr
+    assert page.count('"leastStable":') == Path("out/report.html").read_text().count('"leastStable":') == 2
+    assert "Nothing here shows" in Path("out/report.html").read_text()
+    run("fit", wine_csv, *few, "--refits", "0", "--out", "out")
+    assert "least_stable" not in lines_of("out/selection.csv")[0]
+
+
+def test_ctrl_c_keeps_the_fit_and_the_weighings_that_are_done(wine_csv: str) -> None:
+    arguments = ("fit", wine_csv, "--components", "2", "--stability", "--refits", "0", "--resamples", "100000")
+    seen, code = in_a_terminal(*arguments, "--out", "out", until="weighing the rows")
+    assert code == 130, seen
+    assert Path("out/model.blockmix").exists()
+    assert "of 100000 random weighings: the results come from these" in seen or "best model so far" in seen
+    run("stability", "out/model.blockmix", "--resamples", "2", "--refits", "0")
+
+
 def test_stability_of_a_covariance_and_of_units(wine_csv: str) -> None:
     run("covariance", wine_csv, "--groups", "4", "--stability", "--resamples", "5", "--out", "cov")
     assert {line["component"] for line in lines_of("cov/groups.csv")} == {"0"}
@@ -78,6 +104,8 @@ def test_stability_of_a_covariance_and_of_units(wine_csv: str) -> None:
     found = json.loads(run("stability", "cov/model.blockmix", wine_csv, *how).stdout)
     assert found["units"] == "kind"
     assert found["resamples"] == 5
+    pd.read_csv(wine_csv).assign(patient=["a", None] * 89).to_csv("patients.csv", index=False)
+    assert "units has missing values" in fails("stability", "cov/model.blockmix", "patients.csv", "--units", "patient")
     Path("cov/stability").mkdir()
     Path("cov/stability/groups.csv").write_text("mine")
     assert "has a groups.csv that is not the result" in fails("stability", "cov/model.blockmix")

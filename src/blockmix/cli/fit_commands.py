@@ -60,7 +60,7 @@ def fit(
     """
     if checkpoint is not None and mixture.n_candidates > 1:
         raise typer.BadParameter("it belongs to one fit: give one number with --components", param_hint="--checkpoint")
-    _mixture(ctx, file, label, top_variance, (mixture, "bic", None, checkpoint), reading, writing, more)
+    _mixture(ctx, file, label, top_variance, {"options": mixture, "checkpoint": checkpoint}, reading, writing, more)
 
 
 @app.command(
@@ -70,7 +70,7 @@ def fit(
         "blockmix select large.parquet --components 2,4,8,16 --jobs 4",
     )
 )
-@takes(MixtureOptions, ReadingOptions, WritingOptions)
+@takes(MixtureOptions, MoreOptions, ReadingOptions, WritingOptions)
 def select(
     ctx: typer.Context,
     file: FileArgument,
@@ -83,6 +83,7 @@ def select(
     top_variance: TopVarianceOption = None,
     *,
     mixture: MixtureOptions,
+    more: MoreOptions,
     reading: ReadingOptions,
     writing: WritingOptions,
 ) -> None:
@@ -91,7 +92,8 @@ def select(
     Like fit, with any list of candidates, other criteria and parallel fits. The comparison is printed and written to
     selection.csv; the other files describe the best model.
     """
-    _mixture(ctx, file, label, top_variance, (mixture, criterion, jobs), reading, writing)
+    settings = {"options": mixture, "criterion": criterion, "jobs": jobs}
+    _mixture(ctx, file, label, top_variance, settings, reading, writing, more)
 
 
 @app.command(
@@ -200,10 +202,10 @@ def _mixture(
     file: str,
     label: str | None,
     top_variance: int | None,
-    settings: tuple[Any, ...],
+    settings: dict[str, Any],
     reading: ReadingOptions,
     writing: WritingOptions,
-    more: MoreOptions | None = None,
+    more: MoreOptions,
 ) -> None:
     with errors_reported():
         from blockmix.cli.data import read_data
@@ -214,7 +216,7 @@ def _mixture(
             "mixture",
             folder_of(writing, file),
             lambda: read_data(file, reading, label, top_variance=top_variance, gaps=True),
-            lambda data: fit_mixture(data, *settings),
+            lambda data: fit_mixture(data, **settings, stability=more.stability and more.refits > 0),
             ctx.obj,
             writing,
             file,

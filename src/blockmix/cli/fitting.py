@@ -12,12 +12,13 @@ from blockmix.cli.messages import in_terms_of_options, note, warnings_collected
 from blockmix.cli.options import MixtureOptions
 from blockmix.cli.progress import ProgressBar, progress_bar
 from blockmix.cli.reading.file_rows import watched
-from blockmix.cli.reading.large import LARGE
+from blockmix.cli.reading.large import LARGE, LargeTable
 from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.stability.values import Stability
 from blockmix.estimators.validation import takes_gaps
 from blockmix.selection.table import SelectionTable, select
+from blockmix.selection.trials import REFITS
 
 _MANY = 20  # candidates
 COVARIANCE_GAPS = takes_gaps(BlockDiagonalCovariance())
@@ -41,8 +42,12 @@ def fit_mixture(
     criterion: str = "bic",
     jobs: int | None = None,
     checkpoint: Any = None,
+    stability: bool = False,
 ) -> Fitted:
-    """Fit the mixture, or compare several and take the best; Ctrl-C ends with the best so far."""
+    """Fit the mixture, or compare several and take the best; Ctrl-C ends with the best so far.
+
+    With `stability` the comparison has the least stable cluster of each candidate, if the rows are in memory.
+    """
     _check_candidates(data, options)
     scaling = data.standardize() if options.scale else None
     prototype = GaussianBiclustering(
@@ -63,7 +68,9 @@ def fit_mixture(
             model, table = _fit_one(prototype, data.X), None
             interrupted = model.outcome_ == "interrupted"
         else:
-            table, interrupted = _compare(prototype, data.X, options, criterion, jobs)
+            table, interrupted = _compare(
+                prototype, data.X, options, criterion, jobs, stability and not isinstance(data.table, LargeTable)
+            )
             model = table.best_estimator_
     model.set_params(checkpoint=None)  # it belonged to this fit
     if scaling is not None:
@@ -113,7 +120,12 @@ def _fit_one(model: GaussianBiclustering, X: Any) -> GaussianBiclustering:
 
 
 def _compare(
-    prototype: GaussianBiclustering, X: Any, options: MixtureOptions, criterion: str, jobs: int | None
+    prototype: GaussianBiclustering,
+    X: Any,
+    options: MixtureOptions,
+    criterion: str,
+    jobs: int | None,
+    stability: bool,
 ) -> tuple[SelectionTable, bool]:
     """The comparison, and whether Ctrl-C cut it short."""
     text = f"comparing {options.n_candidates} models"
@@ -128,10 +140,12 @@ def _compare(
             steps.reached(fits * options.n_candidates / total, text)
 
         def iterated(progress: Any) -> None:
-            # A fraction of one fit, so that the bar moves during a long one.
-            part = min(progress.iteration / prototype.max_iter, 0.99)
+            # A fraction of one fit, so that the bar moves during a long one; most of the time goes into refits.
+            refit = progress.start.startswith("refit")
+            part = 0.0 if stability and not refit else progress.iteration / (REFITS if refit else prototype.max_iter)
             share = options.n_candidates / max(total, options.n_candidates)
-            steps.reached((fits + part) * share, f"{text}: iteration {progress.iteration + 1}")
+            now = progress.start if refit else f"iteration {progress.iteration + 1}"
+            steps.reached((fits + min(part, 0.99)) * share, f"{text}: {now}")
 
         with watched(X, lambda share: bar.update(steps.done, f"{text}, {share:.0%} of the rows")):
             table = select(
@@ -143,6 +157,7 @@ def _compare(
                 n_jobs=jobs,
                 callback=fitted,
                 on_iteration=iterated if jobs is None else None,
+                stability=stability,
                 **options.kinds,
             )
     return table, fits < total

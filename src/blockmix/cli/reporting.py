@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
 import blockmix
 from blockmix.cli import results
@@ -55,6 +56,8 @@ def write_page(
                 "a page without data"
             ) from None
         note(f"the page shows no data ({error}): give FILE after the model to include them")
+    if results.GROUPS in summary.get("files", ()):
+        note(f"the page does not show the stability: blockmix stability {path} writes one that does")
     fitted = Fitted(model, _comparison(model, summary), summary.get("warnings"))
     with warnings_collected():
         report(page, fitted, data, summary.get("command", command))
@@ -80,8 +83,8 @@ def write_again(
     table = _fitted_to(path, summary) if file is None else file
     with results.folder(out, "stability", [path, table]) as folder:
         data = _data(path, model, table, units, reading, summary if file is None else {})
-        codes = None if units is None else [str(text) for text in data.table.texts[units]]
-        found = measure(model, data, options, settings["seed"], codes)
+        codes = None if units is None else list(data.table.texts[units])
+        found, interrupted = measure(model, data, options, settings["seed"], codes)
         about: dict[str, Any] = {
             "blockmix": blockmix.__version__,
             "kind": "stability",
@@ -104,6 +107,8 @@ def write_again(
     else:
         print(found)
         print(f"\nWritten to {out}: {', '.join(about['files'])}")
+    if interrupted:
+        raise typer.Exit(130)
 
 
 def _summary(path: Path, model: Any) -> dict[str, Any]:
@@ -146,11 +151,12 @@ def _comparison(model: Any, summary: dict[str, Any]) -> SelectionTable | None:
     """The candidates that the model was chosen from."""
     if "selection" not in summary:
         return None
-    rows = []
+    rows, figures = [], ("log_likelihood", *CRITERIA, "least_stable", "seconds")
     for line in summary["selection"]:
-        numbers = {name: np.nan for name in ("log_likelihood", *CRITERIA, "seconds") if line[name] is None}
+        numbers = {name: np.nan for name in figures if line.get(name) is None}
         kind = {name: line[name] for name in KINDS if name in line}
         known = {name: value for name, value in line.items() if name not in kind}
         groups = tuple(map(int, line["groups"].split()))
         rows.append(SelectionRow(**known | numbers | {"groups": groups, "kind": kind}))
-    return SelectionTable(tuple(rows), summary["criterion"], Study((), None, model, (), ()))
+    study = Study((), None, model, (), (), stability="least_stable" in summary["selection"][0])
+    return SelectionTable(tuple(rows), summary["criterion"], study)

@@ -50,8 +50,7 @@ def run(
         data = read()
         fitted = fit(data)
         if more is not None and more.stability and not fitted.interrupted:
-            seed = getattr(fitted.model, "random_state", None) or 0
-            fitted = replace(fitted, stability=measure(fitted.model, data, more, seed))
+            fitted = _with_stability(fitted, data, more)
         summary = {"kind": kind, "folder": str(out)} | _summary(data, fitted, command)
         with results.blaming(out):
             _write_tables(folder, data, fitted, summary, writing.raw_text)
@@ -65,8 +64,19 @@ def run(
             report(folder / results.REPORT, fitted, shown, command)
     print_summary(summary, fitted, writing.json)
     if fitted.interrupted:
-        note("blockmix: interrupted, the best model so far was written")
+        if fitted.stability is None:
+            note("blockmix: interrupted, the best model so far was written")
         raise typer.Exit(130)
+
+
+def _with_stability(fitted: Fitted, data: Data, more: MoreOptions) -> Fitted:
+    """Measure how often groups and clusters come back; Ctrl-C keeps the fit, and the weighings that are done."""
+    seed = getattr(fitted.model, "random_state", None) or 0
+    try:
+        found, interrupted = measure(fitted.model, data, more, seed)
+    except KeyboardInterrupt:
+        return replace(fitted, interrupted=True)
+    return replace(fitted, stability=found, interrupted=interrupted)
 
 
 def _write_tables(folder: Path, data: Data, fitted: Fitted, summary: dict[str, Any], raw: bool) -> None:
@@ -86,7 +96,7 @@ def _write_tables(folder: Path, data: Data, fitted: Fitted, summary: dict[str, A
             lines = ((g, *line) for g, own in enumerate(each) for line in column_lines(names, *own))
             results.write_csv(folder / results.COLUMNS, ["component", *COLUMN_HEAD], lines, raw)
     if selection is not None:
-        tried = [selection_line(row) for row in selection.rows]
+        tried = [selection_line(row, selection.with_stability) for row in selection.rows]
         results.write_csv(folder / results.SELECTION, list(tried[0]), [list(line.values()) for line in tried], raw)
         summary |= {"criterion": selection.criterion, "selection": tried}
     if fitted.stability is not None:

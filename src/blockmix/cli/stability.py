@@ -19,18 +19,32 @@ _GROUP_HEAD = ("component", "columns", "size", "again", "split", "joined", "join
 _CLUSTER_HEAD = ("component", "rows", "stability", "dissolved", "certainty", "in_words")
 
 
-def measure(model: Any, data: Data, options: MoreOptions, seed: int, units: Sequence[Any] | None = None) -> Stability:
-    """Weigh the rows at random and group and cluster them again; a large table is not clustered again."""
+def measure(
+    model: Any, data: Data, options: MoreOptions, seed: int, units: Sequence[Any] | None = None
+) -> tuple[Stability, bool]:
+    """Weigh the rows at random and group and cluster them again; a large table is not clustered again.
+
+    Returns what was found, and whether Ctrl-C cut it short.
+    """
     settings: dict[str, Any] = {"n_resamples": options.resamples, "random_state": seed, "units": units}
     if not isinstance(model, BlockDiagonalCovariance):
         large = isinstance(data.table, LargeTable)
         if large and options.refits:
             note("the clusters of a large table are not fitted again: only the column groups are resampled")
         settings["n_refits"] = 0 if large else options.refits
-    total = options.resamples + settings.get("n_refits", 0)
+    several = len(getattr(model, "weights_", ())) > 1  # one cluster is not fitted again
+    total, done = options.resamples + several * settings.get("n_refits", 0), 0
     with warnings_collected(), progress_bar("weighing the rows at random", total) as bar:
-        found: Stability = model.stability(data.X, **settings, callback=lambda done, _: bar.update(done))
-    return found
+
+        def weighed(count: int, _: int) -> None:
+            nonlocal done
+            done = count
+            bar.update(done)
+
+        found: Stability = model.stability(data.X, **settings, callback=weighed)
+    if done < total:
+        note(f"blockmix: interrupted after {done} of {total} random weighings: the results come from these")
+    return found, done < total
 
 
 def write_stability(folder: Path, found: Stability, raw: bool) -> list[str]:

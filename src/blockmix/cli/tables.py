@@ -89,8 +89,8 @@ def column_lines(
         yield name, group, sizes[label], "" if np.isnan(loading) else f"{loading:.3f}"
 
 
-def selection_line(row: Any) -> dict[str, Any]:
-    """A candidate of a comparison."""
+def selection_line(row: Any, stability: bool) -> dict[str, Any]:
+    """A candidate of a comparison, with its least stable cluster if that was measured."""
     return {
         "n_components": row.n_components,
         "n_column_groups": row.n_column_groups,
@@ -98,6 +98,7 @@ def selection_line(row: Any) -> dict[str, Any]:
         "n_parameters": row.n_parameters,
         "groups": " ".join(map(str, row.groups)),
         **values(row),
+        **({"least_stable": row.least_stable} if stability else {}),
         "seconds": row.seconds,
         "outcome": row.outcome,
     }

@@ -22,7 +22,7 @@ from blockmix.report.differences import differences
 from blockmix.report.rows import row_list, row_map
 from blockmix.report.subject import Subject
 from blockmix.report.wording import finite, grouped, short, written
-from blockmix.selection.table import CRITERIA, SelectionTable
+from blockmix.selection.table import CRITERIA, STABILITY_NOTE, SelectionTable
 from blockmix.structure.columns import column_names
 
 _LISTED_CLASSES = 20  # the smallest classes beyond this are added up: nobody reads a wider table
@@ -175,12 +175,14 @@ def _selection(table: SelectionTable | None) -> dict[str, Any] | None:
             "groups": list(row.groups),
             "parameters": row.n_parameters,
             **{name: finite(getattr(row, name)) for name in CRITERIA},
+            "leastStable": finite(row.least_stable),
             "outcome": row.outcome,
             "best": row is best,
         }
         for row in table.rows
     ]
-    return {"criterion": table.criterion, "rows": rows}
+    note = STABILITY_NOTE[0].upper() + STABILITY_NOTE[1:] if table.with_stability else None
+    return {"criterion": table.criterion, "rows": rows, "stabilityNote": note}
 
 
 def _trace(model: Any) -> list[float]:

@@ -69,6 +69,11 @@ class SelectionTable:
         return self.best_.model
 
     @property
+    def with_stability(self) -> bool:
+        """Whether the rows have a least stable cluster."""
+        return self._study.stability
+
+    @property
     def models(self) -> list[Any]:
         """The fitted model of each row, None where the fit failed."""
         return [row.model for row in self.rows]
@@ -105,7 +110,7 @@ class SelectionTable:
         frame = pandas.DataFrame([vars(row) for row in self.rows]).drop(columns=["model", "kind"])
         for at, name in enumerate(self._study.kinds):
             frame.insert(2 + at, name, [self._study.complete(row.kind)[name] for row in self.rows])
-        if not self._study.stability:
+        if not self.with_stability:
             frame = frame.drop(columns="least_stable")
         frame["n_parameters"] = frame["n_parameters"].astype("Int64")  # missing where the fit failed
         frame["best"] = [row is self._best_or_none() for row in self.rows]
@@ -113,7 +118,7 @@ class SelectionTable:
 
     def __str__(self) -> str:
         best = self._best_or_none()
-        kinds, stability = list(self._study.kinds), ["least stable"] if self._study.stability else []
+        kinds, stability = list(self._study.kinds), ["least stable"] if self.with_stability else []
         head = ["", "n_components", "n_column_groups", *kinds, "groups", "parameters", *CRITERIA, *stability]
         head += ["seconds", "outcome"]
         lines = [head, *(self._cells(row, row is best) for row in self.rows)]
@@ -128,7 +133,7 @@ class SelectionTable:
             return []
         smaller = [row for row in self.rows if self._value(row) < self._value(best)]
         found = f"* smallest {self.criterion}" + (" of the fits that are not degenerate" if smaller else "")
-        return [found, STABILITY_NOTE] if self._study.stability else [found]
+        return [found, STABILITY_NOTE] if self.with_stability else [found]
 
     def _cells(self, row: SelectionRow, best: bool) -> list[str]:
         """Cells of one line of the printed table."""
@@ -142,7 +147,7 @@ class SelectionTable:
             _short(",".join(map(str, row.groups)), 24) or "-",
             str(row.n_parameters) if fitted else "-",
             *(f"{getattr(row, name):.1f}" if fitted else "-" for name in CRITERIA),
-            *([least] if self._study.stability else []),
+            *([least] if self.with_stability else []),
             f"{row.seconds:.2f}",
             _short(row.outcome),
         ]
@@ -195,7 +200,7 @@ def select(
     callback : callable, optional
         Called with a `SelectionProgress` after each fit.
     on_iteration : callable, optional
-        Called with the `Progress` of each iteration; only without `n_jobs`.
+        Called with the `Progress` of each iteration, and of each refit of `stability`; only without `n_jobs`.
     stability : bool, default=False
         Also refit each candidate 20 times to randomly weighed rows and show the stability of its least stable cluster:
         it shows whether one cluster is too many, not whether one is missing. The rows must be in memory.

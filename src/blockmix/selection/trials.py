@@ -251,12 +251,13 @@ def _fit(
         try:
             model.fit(X, **arguments)
             numbers = model._criteria(X, arguments.get("sample_weight"))
+            seconds = time.perf_counter() - begin
             if stability and _outcome(model) != Outcome.INTERRUPTED.value:
-                least = least_stable(model, X, arguments.get("sample_weight"), REFITS)
+                refitted = _refit_reporter(model, arguments.get("callback"))
+                least = least_stable(model, X, arguments.get("sample_weight"), REFITS, refitted)
         except Exception as error:
             text = f"failed: {' '.join(str(error).split()) or type(error).__name__}"
             return replace(candidate, outcome=text, seconds=time.perf_counter() - begin), []
-    seconds = time.perf_counter() - begin
     outcome = _outcome(model)
     if outcome == Outcome.INTERRUPTED.value:
         raise KeyboardInterrupt
@@ -269,6 +270,16 @@ def _fit(
     }
     row = replace(candidate, **found, **numbers, seconds=seconds, model=model, least_stable=least)
     return row, [note for note in notes if not isinstance(note, ConvergenceWarning)]
+
+
+def _refit_reporter(
+    model: Any, on_iteration: Callable[[Progress], object] | None
+) -> Callable[[int, int], object] | None:
+    """What reports refits to the listener of the iterations; None if there is none."""
+    if on_iteration is None:
+        return None
+    objective = float(model.log_likelihood_trace_[-1])
+    return lambda done, total: on_iteration(Progress(f"refit {done} of {total}", done, objective))
 
 
 def _outcome(model: Any) -> str:

@@ -217,6 +217,8 @@ def test_a_single_column() -> None:
         ({"n_refits": -1}, "n_refits=-1"),
         ({"units": [0, 1]}, r"units has shape \(2,\)"),
         ({"units": np.zeros(120)}, "all rows are of one unit"),
+        ({"units": [None, "a"] * 60}, "units has missing values"),
+        ({"units": [np.nan, 1.0] * 60}, "units has missing values"),
     ],
 )
 def test_bad_input_is_refused(given: dict[str, Any], message: str) -> None:
@@ -224,6 +226,15 @@ def test_bad_input_is_refused(given: dict[str, Any], message: str) -> None:
     model = quiet(GaussianBiclustering(2, random_state=0), X)
     with pytest.raises(ValueError, match=message):
         model.stability(X, **given)
+
+
+def test_refits_need_the_rows_of_the_fit() -> None:
+    # Red if clusters of 120 rows are compared with those of ten.
+    X = two_clusters()
+    model = quiet(GaussianBiclustering(2, random_state=0), X)
+    with pytest.raises(ValueError, match="X has 10 rows, but the model was fitted to 120"):
+        model.stability(X[:10], 2, 2)
+    assert model.stability(X[:10], 2, 0, random_state=0).n_resamples == 2
 
 
 def test_refits_need_rows_in_memory(tmp_path: Path) -> None:
@@ -271,6 +282,33 @@ def test_an_interrupt_of_the_refits_keeps_those_that_are_done() -> None:
     found = model.stability(X, 5, 9, random_state=0, callback=stop)
     assert (found.n_resamples, found.n_refits) == (5, 2)
     assert found.clusters is not None
+
+
+def test_an_interrupt_of_the_first_refit_keeps_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = two_clusters()
+    model = quiet(GaussianBiclustering(2, random_state=0), X)
+
+    def fit(*given: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GaussianBiclustering, "fit", fit)
+    found = model.stability(X, 4, 9, random_state=0)
+    assert (found.n_resamples, found.n_refits, found.clusters) == (4, 0, None)
+
+
+def test_refits_have_as_many_fresh_starts_as_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # With fewer, the best of many starts would seem stable because refits look for others less thoroughly.
+    X = two_clusters()
+    model = quiet(GaussianBiclustering(2, n_init=3, random_state=0), X)
+    honest, starts = GaussianBiclustering.fit, []
+
+    def fit(self: GaussianBiclustering, *given: Any, **named: Any) -> Any:
+        starts.append(0 if self.warm_start else self.n_init)
+        return honest(self, *given, **named)
+
+    monkeypatch.setattr(GaussianBiclustering, "fit", fit)
+    model.stability(X, 1, 2, random_state=0)
+    assert sorted(starts) == [0, 0, 3, 3]
 
 
 def test_an_interrupt_within_a_refit_ends_the_refits(monkeypatch: pytest.MonkeyPatch) -> None:

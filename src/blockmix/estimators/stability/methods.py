@@ -29,7 +29,7 @@ class StableMixture:
         """How often the column groups and the clusters come back when the rows are weighed at random.
 
         The columns of each component are regrouped with the probabilities of the fit; clusters are refitted, from
-        the fitted parameters and from a fresh start. The model is not changed. An interrupt keeps what is done.
+        the fitted parameters and from `n_init` fresh starts. The model is not changed. An interrupt keeps what is done.
 
         Parameters
         ----------

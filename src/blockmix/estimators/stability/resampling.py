@@ -81,6 +81,11 @@ def mixture_stability(
         raise ValueError(
             f"n_refits={n_refits} needs rows in memory: give n_refits=0 to resample the column groups only"
         )
+    if n_refits and rows.n_rows != len(model.row_labels_):
+        raise ValueError(
+            f"X has {rows.n_rows} rows, but the model was fitted to {len(model.row_labels_)}: give the rows of the fit,"
+            " or n_refits=0"
+        )
     codes = _codes(units, rows.n_rows)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     progress = _Counter(n_resamples + n_refits, callback)
@@ -90,11 +95,16 @@ def mixture_stability(
     if not n_refits or found.n_resamples < n_resamples:  # an interrupt
         return found
     refits = _refits(model, X, sample_weight, n_refits, codes, rows.n_rows, rng, progress)
-    clusters = cluster_stability(model.predict(X), model.predict_proba(X).astype(float), refits)
+    try:
+        clusters = cluster_stability(model.predict(X), model.predict_proba(X).astype(float), refits)
+    except KeyboardInterrupt:  # before the first refit
+        return found
     return replace(found, clusters=clusters, n_refits=progress.done - n_resamples)
 
 
-def least_stable(model: Any, X: Any, sample_weight: ArrayLike | None, n_refits: int) -> float:
+def least_stable(
+    model: Any, X: Any, sample_weight: ArrayLike | None, n_refits: int, callback: Progress | None = None
+) -> float:
     """Stability of the least stable cluster of a mixture fitted by EM, from refits to randomly weighed rows."""
     G = len(model.weights_)
     if G == 1:
@@ -103,7 +113,7 @@ def least_stable(model: Any, X: Any, sample_weight: ArrayLike | None, n_refits: 
         raise ValueError("stability=True needs rows in memory: leave it out, or give a sample of the rows")
     rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
     labels = model.predict(X)
-    refits = list(_refits(model, X, sample_weight, n_refits, None, len(labels), rng, lambda: None))
+    refits = list(_refits(model, X, sample_weight, n_refits, None, len(labels), rng, _Counter(n_refits, callback)))
     found = cluster_stability(labels, np.eye(G)[labels], refits)
     return min(cluster.stability for cluster in found if cluster.rows)
 
@@ -164,13 +174,17 @@ def _refits(
     rng: np.random.Generator,
     done: Callable[[], object],
 ) -> Iterator[IntArray]:
-    """Labels of the rows after refits to random weights, each the better of a warm and a fresh start."""
+    """Labels of the rows after refits to random weights, each the best of a warm start and fresh ones.
+
+    There are as many fresh starts as the fit had: with fewer, the solution that won among many would seem stable only
+    because the refits look for others less thoroughly.
+    """
     own = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     for _ in range(n_refits):
         weights = own * _row_weights(codes, n_rows, rng)
         warm = deepcopy(model).set_params(warm_start=True, checkpoint=None, verbose=0)
         fresh = clone(model).set_params(
-            warm_start=False, checkpoint=None, verbose=0, init="kmeans", n_init=1, random_state=int(rng.integers(2**31))
+            warm_start=False, checkpoint=None, verbose=0, init="kmeans", random_state=int(rng.integers(2**31))
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -198,6 +212,8 @@ def _codes(units: ArrayLike | None, n_rows: int) -> IntArray | None:
     given = np.asarray(units)
     if given.shape != (n_rows,):
         raise ValueError(f"units has shape {given.shape}: give one unit for each of the {n_rows} rows")
+    if any(unit is None or unit != unit for unit in given.tolist()):
+        raise ValueError("units has missing values: give each row a unit, such as a number of its own")
     names, codes = np.unique(given, return_inverse=True)
     if len(names) < 2:
         raise ValueError("all rows are of one unit: at least two are needed to weigh them at random")

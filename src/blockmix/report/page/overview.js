@@ -52,15 +52,18 @@ function selection() {
   const series = [...new Set(fitted.map((line) => line.asked))].map((asked) =>
     fitted.filter((line) => line.asked === asked)
       .map((line) => ({ x: line.components, y: line[given.criterion], mark: line.best ? "best" : "point" })));
+  const least = (cell) => (given.stabilityNote ? [cell] : []);
   const lines = given.rows.map((line) => row([
     String(line.components) + (line.best ? " (best)" : ""), line.asked, line.groups.join(", ") || "–",
-    line.parameters, figure(line.bic, 1), figure(line.icl, 1), line.outcome,
+    line.parameters, figure(line.bic, 1), figure(line.icl, 1), ...least(figure(line.leastStable)), line.outcome,
   ], { class: line.best ? "best" : null }));
-  const heads = ["Components", "Groups requested", "Groups found", "Parameters", "BIC", "ICL", "Outcome"];
+  const heads = ["Components", "Groups requested", "Groups found", "Parameters", "BIC", "ICL", ...least("Least stable"),
+    "Outcome"];
   return h("div", { class: "wide" }, h("h3", {}, "Candidates compared"),
     h("div", { class: "candidates" },
       series.length
         ? downloadable(`${name} of candidates`, chart(`${name} by number of components`, series, "components", name))
         : null,
-      table("Candidates and their criteria", heads, lines)));
+      table("Candidates and their criteria", heads, lines)),
+    ...least(h("p", { class: "hint" }, given.stabilityNote)));
 }
