@@ -11,6 +11,7 @@ from strategies import Matrix, covariance, seeds
 
 from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
 from blockmix.structure.block_models import FULL, BlockModel, FactorBlock, TreeBlock
+from blockmix.structure.gram import entries
 from blockmix.structure.kernels import factor_step
 from blockmix.structure.moments import correlation
 from blockmix.structure.types import IntArray
@@ -62,7 +63,7 @@ def test_no_step_raises_the_deviance(seed: int, c: int, q: int, n_rows: int, flo
     before = np.inf
     for _ in range(30):
         dense = deviance(loadings @ loadings.T + np.diag(noise), S)
-        found = factor_step(S, loadings, noise, least, B, SB)
+        found = factor_step(entries(S), 0, loadings, noise, least, B, SB)
         assert found == pytest.approx(dense, rel=1e-9, abs=1e-9)  # of what the step began with
         assert found <= before + 1e-9 * (1 + abs(before))
         assert (noise >= least).all()
@@ -79,7 +80,7 @@ def test_a_step_is_that_of_parameter_expanded_em() -> None:
     C = np.linalg.cholesky(np.linalg.inv(M) + B.T @ S @ B)
     expected = S @ B @ np.linalg.inv(C).T
     loadings, noise = L.copy(), psi.copy()
-    factor_step(S, loadings, noise, np.zeros(7), np.empty((7, 2)), np.empty((7, 2)))
+    factor_step(entries(S), 0, loadings, noise, np.zeros(7), np.empty((7, 2)), np.empty((7, 2)))
     assert_allclose(loadings, expected, rtol=1e-10)
     assert_allclose(noise, S.diagonal() - (expected**2).sum(axis=1), rtol=1e-10)
 

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, topmost
 from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.grouping.silhouette import silhouette
+from blockmix.structure.gram import entries
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray, IntArray
@@ -132,7 +133,7 @@ def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray
     from blockmix.grouping import kernels  # loads Numba
 
     children = tree[:, :2].astype(np.intp)
-    squares, deviances = kernels.between_branches(R, tree)
+    squares, deviances = kernels.between_branches(entries(R), tree)
     sizes, strengths = node_strengths(tree, squares, effective)
     t2, delta = trace_moments(sizes, strengths)
     ab, t2t2, d = (value[children].prod(axis=1) for value in (sizes, t2, delta))
@@ -146,7 +147,7 @@ def faint_merges(R: FloatArray, tree: FloatArray, effective: float) -> BoolArray
     """Merges of a tree whose branches are correlated much less with each other than within, shape (p − 1,)."""
     from blockmix.grouping import kernels  # loads Numba
 
-    squares = kernels.between_branches(R, tree)[0]
+    squares = kernels.between_branches(entries(R), tree)[0]
     return _faint(tree, squares, *node_strengths(tree, squares, effective), effective)
 
 

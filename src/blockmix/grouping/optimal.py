@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, spans, tree_of
 from blockmix.grouping.protocols import Grouping, Proposal, has_price, has_tree
 from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
+from blockmix.structure.gram import Covariance, reordered
 from blockmix.structure.moments import correlation, definite_correlation
 from blockmix.structure.objective import bic_price, partition_prices
 from blockmix.structure.partition import Partition
@@ -48,9 +49,14 @@ class OptimalRule(BaseEstimator):
     def __init__(self, block_model: str | int | BlockModel | Sequence[BlockModel] = "auto") -> None:
         self.block_model = block_model
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a `GramMatrix` may take the place of an array."""
+        return all(getattr(model, "takes_rows", False) for model in block_models(self.block_model))
+
     def choose(
         self,
-        S: FloatArray,
+        S: Covariance,
         n_rows: float,
         grouping: Grouping,
         squares: FloatArray | None = None,
@@ -91,7 +97,7 @@ class Cut:
 
 
 def best_groups(
-    R: FloatArray,
+    R: Covariance,
     n_rows: float,
     price: float,
     models: Sequence[BlockModel],
@@ -105,7 +111,7 @@ def best_groups(
 
     Parameters
     ----------
-    R : array of shape (p, p)
+    R : array of shape (p, p), or GramMatrix
         Correlation estimated from n_rows rows.
     n_rows, price : float
     models : sequence of BlockModel
@@ -129,7 +135,7 @@ def best_groups(
 
 
 def _tree_cut(
-    R: FloatArray,
+    R: Covariance,
     tree: FloatArray,
     n_rows: float,
     price: float,
@@ -138,7 +144,7 @@ def _tree_cut(
 ) -> Cut:
     """The best cut of one tree of the columns of R, which is definite."""
     order, span = spans(tree)
-    worth, shape = branch_worths(R[np.ix_(order, order)], tree, span, n_rows, price, models)
+    worth, shape = branch_worths(reordered(R, order), tree, span, n_rows, price, models)
     if forbidden is not None:
         worth[len(R) :][forbidden(tree)] = -np.inf
     chosen = best_cut(worth, tree)
@@ -163,7 +169,7 @@ def _best_of_both(one: Cut, other: Cut) -> Cut:
 
 
 def branch_worths(
-    R: FloatArray, tree: FloatArray, span: IntArray, n_rows: float, price: float, models: Sequence[BlockModel]
+    R: Covariance, tree: FloatArray, span: IntArray, n_rows: float, price: float, models: Sequence[BlockModel]
 ) -> tuple[FloatArray, IntArray]:
     """What each node is worth as one group, and the number of its best shape, shapes (2p − 1,)."""
     sizes = span[:, 1] - span[:, 0]
@@ -194,7 +200,7 @@ def _prices(model: BlockModel, p: int) -> tuple[FloatArray, FloatArray]:
 
 
 def best_shapes(
-    R: FloatArray, partition: Partition, n_rows: float, price: float, models: Sequence[BlockModel]
+    R: Covariance, partition: Partition, n_rows: float, price: float, models: Sequence[BlockModel]
 ) -> tuple[BlockModel, ...]:
     """The shape of each block of a partition that is worth most."""
     shapes: list[BlockModel] = []

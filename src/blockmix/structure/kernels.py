@@ -72,23 +72,59 @@ def _scores(loadings: Any, noise: Any, B: Any, inverse: Any) -> float:
 
 
 @_compiled
-def factor_step(S: Any, loadings: Any, noise: Any, least: Any, B: Any, SB: Any) -> float:
-    """One step of parameter-expanded EM, in place; returns the deviance before it.
+def entry(S: Any, i: int, j: int) -> float:
+    """Entry of a matrix that is given by `Entries`, i ≠ j."""
+    dense, left, right, _ = S
+    if len(left) == 0:
+        return np.float64(dense[i, j])
+    value = 0.0
+    for k in range(left.shape[1]):
+        value += left[i, k] * right[j, k]
+    return value
 
-    Θ = M⁻¹ + BᵀSB = CCᵀ; Λ ← SB C⁻ᵀ; ψ ← max(diag S − rowsum Λ², least).
+
+@_compiled
+def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, found: Any) -> None:
+    """Rows [lo, hi) and columns [start, stop) of a matrix that is given by `Entries`, times B, (stop − start, q)."""
+    dense, left, right, spare = S
+    q = B.shape[1]
+    if len(left) == 0:
+        for a in range(q):
+            for i in range(lo, hi):
+                value = 0.0
+                for j in range(start, stop):
+                    value += dense[i, j] * B[j - start, a]
+                found[i - lo, a] = value
+        return
+    for a in range(q):
+        total = np.zeros(right.shape[1])
+        for j in range(start, stop):
+            for k in range(len(total)):
+                total[k] += right[j, k] * B[j - start, a]
+        for i in range(lo, hi):
+            value = spare[i] * B[i - start, a] if start <= i < stop else 0.0
+            for k in range(len(total)):
+                value += left[i, k] * total[k]
+            found[i - lo, a] = value
+
+
+@_compiled
+def factor_step(S: Any, lo: int, loadings: Any, noise: Any, least: Any, B: Any, SB: Any) -> float:
+    """One step of parameter-expanded EM for c columns from lo on, in place; returns the deviance before it.
+
+    Θ = M⁻¹ + BᵀSB = CCᵀ; Λ ← SB C⁻ᵀ; ψ ← max(diag S − rowsum Λ², least). S is given by `Entries`, and has a diagonal of
+    1 if it is not dense.
     """
+    dense = S[0]
     c, q = loadings.shape
     theta = np.empty((q, q))
     deviance = _scores(loadings, noise, B, theta)
+    _product(S, lo, lo + c, lo, lo + c, B, SB)
     for a in range(q):
         for i in range(c):
-            value = 0.0
-            for j in range(c):
-                value += S[i, j] * B[j, a]
-            SB[i, a] = value
-            deviance -= loadings[i, a] * value / noise[i]
+            deviance -= loadings[i, a] * SB[i, a] / noise[i]
     for i in range(c):
-        deviance += np.log(noise[i]) + S[i, i] / noise[i]
+        deviance += np.log(noise[i]) + (dense[lo + i, lo + i] if len(dense) else 1.0) / noise[i]
         for a in range(q):
             for b in range(q):
                 theta[a, b] += B[i, a] * SB[i, b]
@@ -100,7 +136,7 @@ def factor_step(S: Any, loadings: Any, noise: Any, least: Any, B: Any, SB: Any) 
                 value -= C[a, k] * C[b, k]
             C[a, b] = np.sqrt(max(value, 1e-300)) if a == b else value / C[b, b]
     for i in range(c):
-        own = S[i, i]
+        own = dense[lo + i, lo + i] if len(dense) else 1.0
         for a in range(q):
             value = SB[i, a]
             for b in range(a):
@@ -118,36 +154,33 @@ def factor_fit(S: Any, loadings: Any, noise: Any, tolerance: float, max_steps: i
     The floor of the noise is lowered to the start where that is below it, so that no step is for the worse.
     """
     c, q = loadings.shape
+    none = np.empty((0, 0))
+    given = (S, none, none, np.empty(0))
     least, B, SB = np.empty(c), np.empty((c, q)), np.empty((c, q))
     for i in range(c):
         least[i] = min(_FLOOR * S[i, i], noise[i])
     before = np.inf
     for _ in range(max_steps):
-        deviance = factor_step(S, loadings, noise, least, B, SB)
+        deviance = factor_step(given, 0, loadings, noise, least, B, SB)
         if before - deviance < tolerance:
             break
         before = deviance
     old, own = loadings.copy(), noise.copy()
-    deviance = factor_step(S, old, own, least, B, SB)
+    deviance = factor_step(given, 0, old, own, least, B, SB)
     return deviance
 
 
 @_compiled
-def _join(R: Any, lo: int, hi: int, start: int, stop: int, loadings: Any, noise: Any, B: Any) -> None:
-    """Loadings of the columns of [lo, hi) outside [start, stop) on the factors of those inside, by regression."""
+def _join(R: Any, lo: int, hi: int, stop: int, loadings: Any, noise: Any, B: Any) -> None:
+    """Loadings of the columns of [stop, hi) on the factors of those of [lo, stop), by regression."""
     q = loadings.shape[1]
     inverse = np.empty((q, q))
-    _scores(loadings[start:stop], noise[start:stop], B, inverse)
-    for i in range(lo, hi):
-        if start <= i < stop:
-            continue
+    _scores(loadings[lo:stop], noise[lo:stop], B, inverse)
+    _product(R, stop, hi, lo, stop, B[: stop - lo], loadings[stop:hi])
+    for i in range(stop, hi):
         shared = 0.0
         for a in range(q):
-            value = 0.0
-            for j in range(start, stop):
-                value += R[i, j] * B[j - start, a]
-            loadings[i, a] = value
-            shared += value * value
+            shared += loadings[i, a] ** 2
         if shared > 0.9:
             for a in range(q):
                 loadings[i, a] *= np.sqrt(0.9 / shared)
@@ -169,17 +202,17 @@ def _settle(R: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, B: 
     """A few steps of EM for the columns of [lo, hi), in place; returns the deviance before the last."""
     c, deviance = hi - lo, 0.0
     for _ in range(steps):
-        deviance = factor_step(R[lo:hi, lo:hi], loadings[lo:hi], noise[lo:hi], least[lo:hi], B[:c], SB[:c])
+        deviance = factor_step(R, lo, loadings[lo:hi], noise[lo:hi], least[lo:hi], B[:c], SB[:c])
     return deviance
 
 
 @_compiled
-def _one_factor(R: Any, lo: int, hi: int, start: int, stop: int, one: Any, noise: Any, least: Any, work: Any) -> float:
-    """One factor of a node, from that of its larger branch [start, stop), in place; returns the deviance."""
+def _one_factor(R: Any, lo: int, hi: int, stop: int, one: Any, noise: Any, least: Any, work: Any) -> float:
+    """One factor of a node, from that of its larger branch [lo, stop), in place; returns the deviance."""
     if hi - lo > 2:
-        _join(R, lo, hi, start, stop, one, noise, work[0])
+        _join(R, lo, hi, stop, one, noise, work[0])
         return _settle(R, lo, hi, one, noise, least, work[0], work[1], _NODE_STEPS)
-    r = R[lo, lo + 1]
+    r = entry(R, lo, lo + 1)
     size = np.sqrt(min(abs(r), 0.9))
     one[lo, 0], one[lo + 1, 0] = size, size if r >= 0 else -size
     noise[lo] = noise[lo + 1] = 1 - size * size
@@ -190,9 +223,10 @@ def _one_factor(R: Any, lo: int, hi: int, start: int, stop: int, one: Any, noise
 def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
     """Deviance of q factors at every node of c > q columns with (c − q)² > c + q, else infinite, shape (2p − 1,).
 
-    A node starts from the factors of its larger branch, or if that is better from one factor of each branch.
+    R is given by `Entries`. A node starts from the factors of its larger branch, which has its first columns, or if
+    that is better from one factor of each branch.
     """
-    p = len(R)
+    p = len(tree) + 1
     deviances, least = np.full(2 * p - 1, np.inf), np.full(p, _FLOOR)
     one, one_noise, small = np.zeros((p, 1)), np.ones(p), (np.empty((p, 1)), np.empty((p, 1)))
     many, noise = np.zeros((p, q)), np.ones(p)
@@ -202,12 +236,12 @@ def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
     for k in range(p - 1):
         lo, hi = span[p + k]
         c, left = hi - lo, np.intp(tree[k, 0])
-        start, stop = span[left if span[left, 0] == lo else np.intp(tree[k, 1])]
+        stop = span[left if span[left, 0] == lo else np.intp(tree[k, 1]), 1]
         _copy(one, lo, apart, lo, one_noise, apart_noise, c)
         for i in range(stop, hi):
             if q > 1:
                 apart[i, 0], apart[i, 1] = 0.0, one[i, 0]
-        deviance = _one_factor(R, lo, hi, start, stop, one, one_noise, least, small)
+        deviance = _one_factor(R, lo, hi, stop, one, one_noise, least, small)
         if c <= q or (c - q) ** 2 <= c + q:
             _copy(one, lo, many, lo, one_noise, noise, c)
         elif q == 1:
@@ -215,7 +249,7 @@ def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
         else:
             if hi - stop == 1:
                 apart[stop, 1], apart_noise[stop] = 0.3, 0.9
-            _join(R, lo, hi, start, stop, many, noise, B)
+            _join(R, lo, hi, stop, many, noise, B)
             _copy(many, lo, trial, lo, noise, trial_noise, c)
             ahead = _settle(R, lo, hi, trial, trial_noise, least, B, SB, 1)
             _copy(apart, lo, trial, lo, apart_noise, trial_noise, c)
@@ -227,8 +261,11 @@ def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
 
 @_compiled
 def tree_deviances(R: Any, tree: Any, span: Any) -> Any:
-    """C + Σ log(1 − r²) over the edges, at every node from 3 columns on, else infinite, shape (2p − 1,)."""
-    p = len(R)
+    """C + Σ log(1 − r²) over the edges, at every node from 3 columns on, else infinite, shape (2p − 1,).
+
+    R is given by `Entries`.
+    """
+    p = len(tree) + 1
     gains = np.zeros(2 * p - 1)
     deviances = np.full(2 * p - 1, np.inf)
     for k in range(p - 1):
@@ -236,7 +273,7 @@ def tree_deviances(R: Any, tree: Any, span: Any) -> Any:
         strongest = 0.0
         for i in range(span[left, 0], span[left, 1]):
             for j in range(span[right, 0], span[right, 1]):
-                strongest = max(strongest, abs(R[i, j]))
+                strongest = max(strongest, abs(entry(R, i, j)))
         gains[p + k] = gains[left] + gains[right] + np.log(1 - min(strongest**2, 1 - 1e-12))
         c = span[p + k, 1] - span[p + k, 0]
         if c > 2:
@@ -293,14 +330,14 @@ def tree_covariance(S: Any, edges: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def node_logdets(R: FloatArray, tree: FloatArray, order: IntArray, span: IntArray, largest: float) -> FloatArray:
+def node_logdets(R: Any, tree: FloatArray, order: IntArray, span: IntArray, largest: float) -> FloatArray:
     """log|R_AA| for the columns A of every node with fewer than `largest` columns, else 0, shape (2p − 1,).
 
     A node, its larger branch, the larger branch of that and so on start at the same place of the leaf order. Each is a
     leading block of the one before, so one Cholesky factor yields the determinants of all. The factors cost O(p³) in
-    total, whatever the shape of the tree.
+    total, whatever the shape of the tree. R is a correlation that is given by `Entries`.
     """
-    p = len(R)
+    p = len(tree) + 1
     logdets, leading = np.zeros(2 * p - 1), np.empty(p)
     done = np.zeros(2 * p - 1, dtype=np.bool_)
     for top in range(2 * p - 2, p - 1, -1):
@@ -309,8 +346,9 @@ def node_logdets(R: FloatArray, tree: FloatArray, order: IntArray, span: IntArra
             continue
         block = np.empty((stop - start, stop - start))
         for i in range(stop - start):
-            for j in range(stop - start):
-                block[i, j] = R[order[start + i], order[start + j]]
+            block[i, i] = 1
+            for j in range(i):
+                block[i, j] = block[j, i] = entry(R, order[start + i], order[start + j])
         factor = np.linalg.cholesky(block)
         total = 0.0
         for i in range(stop - start):

@@ -6,11 +6,15 @@ of rows gives those of their union, so rows can be read in chunks of any size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
+from blockmix.structure.gram import GramMatrix
 from blockmix.structure.types import FloatArray
+
+M = TypeVar("M", FloatArray, GramMatrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +91,16 @@ class Moments:
         return np.sqrt(self.variances * R.dtype.type(1 + ridge)), R
 
 
-def correlation(S: FloatArray, ridge: float = 0.0) -> FloatArray:
+def correlation(S: M, ridge: float = 0.0) -> M:
     """Correlation matrix of S + ridge · diag(S), shape (p, p); S itself if its diagonal is 1 and there is no ridge."""
     variances = S.diagonal()
+    if not (variances > 0).all():
+        j = int(np.argmin(variances > 0))
+        raise ValueError(f"column {j} has variance {variances[j]:g}: remove columns that do not vary")
+    if isinstance(S, GramMatrix):
+        return replace(S.scaled(((1 + ridge) * variances) ** -0.5), variances=np.ones(len(S)))
     R = S
     if not (variances == 1).all():
-        if not (variances > 0).all():
-            j = int(np.argmin(variances > 0))
-            raise ValueError(f"column {j} has variance {variances[j]:g}: remove columns that do not vary")
         deviations = np.sqrt(variances)
         R = S / deviations
         R /= deviations[:, None]
@@ -108,11 +114,13 @@ def correlation(S: FloatArray, ridge: float = 0.0) -> FloatArray:
     return R
 
 
-def definite_correlation(S: FloatArray) -> FloatArray:
+def definite_correlation(S: M) -> M:
     """Correlation in double precision with a ridge above rounding, so that every block of a singular S has an inverse.
 
     A conditional variance computed from an inverse P is exact to about eps · ‖P‖. With a ridge of √eps or less that
     error is as large as the variance itself.
     """
+    if isinstance(S, GramMatrix):
+        return correlation(S, max(1e-6, 10 * len(S) * float(np.finfo(float).eps)))
     rounding = 10 * S.shape[-1] * np.finfo(np.result_type(S, np.float32)).eps
     return correlation(np.asarray(S, dtype=float), max(1e-6, float(rounding)))
