@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, topmost
 from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.grouping.silhouette import silhouette
-from blockmix.structure.gram import entries
+from blockmix.structure.gram import Covariance, GramMatrix, entries
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray, IntArray
@@ -77,7 +77,7 @@ def temper(R: FloatArray, squares: FloatArray) -> tuple[FloatArray, float]:
     return tempered, factor
 
 
-def tail_factor(R: FloatArray, squares: FloatArray) -> float:
+def tail_factor(R: Covariance, squares: FloatArray) -> float:
     """The factor by which heavy tails reduce the row count, the median of Q over pairs of columns, at least 1."""
     some = _some_columns(len(R))
     if len(some) < 2:
@@ -112,7 +112,7 @@ def top_down(R: FloatArray, effective: float) -> Proposal:
     return Proposal(topmost(tree, log_p < np.log(level / (n_before * (n_before - 1) / 2))), tree)
 
 
-def beyond_chance(R: FloatArray, tree: FloatArray, effective: float) -> bool:
+def beyond_chance(R: Covariance, tree: FloatArray, effective: float) -> bool:
     """Whether any merge of a tree is beyond chance, which happens with probability GATE between independent columns."""
     return len(R) > 1 and _any_beyond(merge_log_p(R, tree, effective))
 
@@ -122,7 +122,7 @@ def _any_beyond(log_p: FloatArray) -> bool:
     return bool(log_p.min() <= np.log(GATE / (p * (p - 1) / 2)))
 
 
-def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray:
+def merge_log_p(R: Covariance, tree: FloatArray, effective: float) -> FloatArray:
     """Log p-value, per merge of the tree, of the hypothesis that its branches A and B are independent, shape (p − 1,).
 
     Let a and b be the sizes of the branches and ν the effective number of rows. Under independence the statistic
@@ -143,7 +143,7 @@ def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray
     return log_p
 
 
-def faint_merges(R: FloatArray, tree: FloatArray, effective: float) -> BoolArray:
+def faint_merges(R: Covariance, tree: FloatArray, effective: float) -> BoolArray:
     """Merges of a tree whose branches are correlated much less with each other than within, shape (p − 1,)."""
     from blockmix.grouping import kernels  # loads Numba
 
@@ -186,7 +186,7 @@ def trace_moments(sizes: FloatArray, strengths: FloatArray) -> tuple[FloatArray,
     return t2, np.maximum(1, t2**3 / t3**2)
 
 
-def background(R: FloatArray, effective: float) -> FloatArray | None:
+def background(R: Covariance, effective: float) -> FloatArray | None:
     """Signed loadings l of a correlation l_i l_j that all columns share, or None if it is below one standard error.
 
     With the signs of the leading eigenvector, g_i = max(0, median_j ±r_ij) and l_i² = min(τ g_i², 0.95), where τ makes
@@ -215,9 +215,10 @@ def background(R: FloatArray, effective: float) -> FloatArray | None:
     return loadings
 
 
-def _leading_signs(R: FloatArray) -> FloatArray:
+def _leading_signs(R: Covariance) -> FloatArray:
     """Signs of the leading eigenvector, by power iterations from the column with the largest Σ r²."""
-    v = R[:, np.argmax(np.einsum("ij,ij->i", R, R))]
+    first = np.argmax(R.row_squares if isinstance(R, GramMatrix) else np.einsum("ij,ij->i", R, R))
+    v = R[first : first + 1][0]
     for _ in range(30):
         v = R @ v
         v /= np.linalg.norm(v)

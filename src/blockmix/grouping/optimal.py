@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -56,7 +57,7 @@ class OptimalRule(BaseEstimator):
 
     def choose(
         self,
-        S: Covariance,
+        S: Any,
         n_rows: float,
         grouping: Grouping,
         squares: FloatArray | None = None,
@@ -64,7 +65,8 @@ class OptimalRule(BaseEstimator):
     ) -> Proposal:
         """Take the best cut at this price; `squares` is not used.
 
-        A grouping without a tree is asked for as many groups as the best cut of the default tree has.
+        S may be a `GramMatrix`. A grouping without a tree is asked for as many groups as the best cut of the default
+        tree has.
         """
         models = block_models(self.block_model)
         price = bic_price(n_rows) if price is None else price
@@ -97,12 +99,13 @@ class Cut:
 
 
 def best_groups(
-    R: Covariance,
+    R: Any,
     n_rows: float,
     price: float,
     models: Sequence[BlockModel],
     grouping: Grouping,
     forbidden: Sequence[Callable[[FloatArray], BoolArray]] = (),
+    tree: FloatArray | None = None,
 ) -> Proposal:
     """Groups and shapes of the best cut of the tree of a grouping.
 
@@ -119,9 +122,11 @@ def best_groups(
     forbidden : two callables, optional
         Given the tree, and that of the strongest correlations, shape (p − 1, 4), which merges may not be a group,
         shape (p − 1,).
+    tree : array of shape (p − 1, 4), optional
+        The tree, if it is known.
     """
     definite, cutter = definite_correlation(R), tree_of(grouping)
-    tree = cutter.tree(R)
+    tree = cutter.tree(R) if tree is None else tree
     found = _tree_cut(definite, tree, n_rows, price, models, *forbidden[:1])
     chains = tuple(model for model in models if model.name == FULL.name or hasattr(model, "linkage"))
     if is_default(cutter) and any(hasattr(model, "linkage") for model in chains):

@@ -74,6 +74,11 @@ class GramMatrix:
         """(p, p)."""
         return len(self), len(self)
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Double precision."""
+        return self.columns.dtype
+
     def diagonal(self) -> FloatArray:
         """The diagonal, shape (p,)."""
         return self.variances
@@ -92,9 +97,20 @@ class GramMatrix:
         found[same] = np.broadcast_to(self.variances[i], same.shape)[same]
         return np.asarray(found)
 
+    @cached_property
+    def _spare(self) -> FloatArray:
+        """The diagonal less that of the products."""
+        return np.asarray(self.variances - np.einsum("ij,ij->i", self.columns, self._signed))
+
     def __matmul__(self, v: FloatArray) -> FloatArray:
-        spare = self.variances - np.einsum("ij,ij->i", self.columns, self._signed)
-        return np.asarray(self.columns @ (v @ self._signed) + spare * v)
+        return np.asarray(self.columns @ (v @ self._signed) + self._spare * v)
+
+    @property
+    def row_squares(self) -> FloatArray:
+        """Sum of the squares of each row, shape (p,)."""
+        products = (self._signed.T @ self._signed) @ self.columns.T
+        among = np.einsum("ij,ji->i", self.columns, products)  # with the diagonal of the products in place of ours
+        return np.asarray(among + self.variances**2 - (self.variances - self._spare) ** 2)
 
     def __add__(self, other: GramMatrix) -> GramMatrix:
         """The sum of both, by the rows of both."""
@@ -125,8 +141,7 @@ class GramMatrix:
     @property
     def entries(self) -> Entries:
         """The matrix for compiled loops."""
-        spare = self.variances - np.einsum("ij,ij->i", self.columns, self._signed)
-        return Entries(np.empty((0, 0)), self.columns, self._signed, spare)
+        return Entries(np.empty((0, 0)), self.columns, self._signed, self._spare)
 
 
 Covariance: TypeAlias = FloatArray | GramMatrix

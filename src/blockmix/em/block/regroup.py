@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -164,7 +165,7 @@ class Proposer:
             raise ValueError(SINGULAR.format(g))
         return S, n
 
-    def _proposed(self, g: int, S: Covariance, n: float) -> Groups:
+    def _proposed(self, g: int, S: Any, n: float) -> Groups:
         if self.n_groups[g] == len(S):
             return Groups(Partition.separate(len(S)))
         found = find_groups(S, max(n, 2.0), self.n_groups[g], self.grouping, price=self.price or None)
