@@ -18,7 +18,15 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
-from blockmix.grouping.chance import GATE, MARGIN, background, beyond_chance, faint_merges, tail_factor
+from blockmix.grouping.chance import (
+    GATE,
+    MARGIN,
+    background,
+    between_branches,
+    beyond_chance,
+    faint_merges,
+    tail_factor,
+)
 from blockmix.grouping.hierarchical import tree_of
 from blockmix.grouping.optimal import best_groups, best_shapes
 from blockmix.grouping.protocols import Grouping, Proposal, has_tree
@@ -80,10 +88,11 @@ class AutoRule(BaseEstimator):
         tempered: Any
         tempered, tails = (R, 1.0) if squares is None else (temper(R, squares), tail_factor(R, squares))
         effective, tree = (n_rows - 1) / tails, tree_of(grouping).tree(tempered)
-        if too_few_rows(n_rows, len(R)) or not beyond_chance(tempered, tree, max(effective, 2.0)):
+        between = between_branches(tempered, tree)
+        if too_few_rows(n_rows, len(R)) or not beyond_chance(tree, between, max(effective, 2.0)):
             return Proposal(Partition.separate(len(R)), tree)
         price = bic_price(n_rows) if price is None else price
-        found = _clearest(tempered, effective, price, models, grouping, tree)
+        found = _clearest(tempered, effective, price, models, grouping, (tree, between[0]))
         if not has_tree(grouping):
             common, found = found.common, grouping.group(S, found.partition.n_groups, n_rows)
             found = replace(found, common=common)
@@ -128,30 +137,37 @@ def _tempered_rows(R: GramMatrix, d: FloatArray) -> GramMatrix:
 
 
 def _clearest(
-    R: Covariance, effective: float, price: float, models: Sequence[BlockModel], grouping: Grouping, tree: FloatArray
+    R: Any,
+    effective: float,
+    price: float,
+    models: Sequence[BlockModel],
+    grouping: Grouping,
+    known: tuple[FloatArray, FloatArray],
 ) -> Proposal:
-    """Groups in R, which has this tree, or in R without its background if those are clearer."""
-    plain = _groups(R, effective, price, models, grouping, tree)
+    """Groups in R, or in R without its background if those are clearer; `known` as for `_groups`, of R."""
+    plain = _groups(R, effective, price, models, grouping, known)
     loadings = background(R, effective)
     if loadings is None:
         return plain
-    rest = without(R, loadings)
-    cleared = _groups(rest, effective - 1, price, models, grouping)
+    rest: Any = without(R, loadings)
+    tree = tree_of(grouping).tree(rest)
+    cleared = _groups(rest, effective - 1, price, models, grouping, (tree, between_branches(rest, tree)[0]))
     better = silhouette(rest, cleared.partition) > silhouette(R, plain.partition) + MARGIN
     return replace(cleared, common=float(np.median(np.abs(loadings)) ** 2)) if better else plain
 
 
 def _groups(
-    R: Covariance,
+    R: Any,
     effective: float,
     price: float,
     models: Sequence[BlockModel],
     grouping: Grouping,
-    tree: FloatArray | None = None,
+    known: tuple[FloatArray, FloatArray],
 ) -> Proposal:
+    """Groups of the best cut, given the tree of R and Σ r² between the branches of each merge."""
     # (ν − 1.5) log(1 − r²) has the mean of a χ², as Bartlett found; ν log(1 − r²) finds groups in few rows by chance.
-    n_rows = max(effective - 1.5, 1e-3)
-    forbidden = partial(faint_merges, R, effective=effective), faint_joins
+    n_rows, (tree, squares) = max(effective - 1.5, 1e-3), known
+    forbidden = partial(faint_merges, squares=squares, effective=effective), faint_joins
     return best_groups(R, n_rows, price, models, grouping, forbidden, tree)
 
 

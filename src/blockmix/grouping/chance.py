@@ -104,7 +104,7 @@ def top_down(R: FloatArray, effective: float) -> Proposal:
     """Walk down the tree and keep the first branches whose merge is beyond chance."""
     p = len(R)
     tree = HierarchicalGrouping().tree(R)
-    log_p = merge_log_p(R, tree, effective)
+    log_p = merge_log_p(tree, between_branches(R, tree), effective)
     if p == 1 or not _any_beyond(log_p):
         return Proposal(Partition.separate(p), tree)
     n_before = np.arange(p, 1, -1.0)  # groups just before each merge
@@ -112,9 +112,17 @@ def top_down(R: FloatArray, effective: float) -> Proposal:
     return Proposal(topmost(tree, log_p < np.log(level / (n_before * (n_before - 1) / 2))), tree)
 
 
-def beyond_chance(R: Covariance, tree: FloatArray, effective: float) -> bool:
+def between_branches(R: Covariance, tree: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Σ r² and Σ −log(1 − r²) over the pairs of columns that each merge brings together, shapes (p − 1,)."""
+    from blockmix.grouping import kernels  # loads Numba
+
+    squares, deviances = kernels.between_branches(entries(R), tree)
+    return squares, deviances
+
+
+def beyond_chance(tree: FloatArray, between: tuple[FloatArray, FloatArray], effective: float) -> bool:
     """Whether any merge of a tree is beyond chance, which happens with probability GATE between independent columns."""
-    return len(R) > 1 and _any_beyond(merge_log_p(R, tree, effective))
+    return len(tree) > 0 and _any_beyond(merge_log_p(tree, between, effective))
 
 
 def _any_beyond(log_p: FloatArray) -> bool:
@@ -122,18 +130,17 @@ def _any_beyond(log_p: FloatArray) -> bool:
     return bool(log_p.min() <= np.log(GATE / (p * (p - 1) / 2)))
 
 
-def merge_log_p(R: Covariance, tree: FloatArray, effective: float) -> FloatArray:
+def merge_log_p(tree: FloatArray, between: tuple[FloatArray, FloatArray], effective: float) -> FloatArray:
     """Log p-value, per merge of the tree, of the hypothesis that its branches A and B are independent, shape (p − 1,).
 
     Let a and b be the sizes of the branches and ν the effective number of rows. Under independence the statistic
     T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has mean ab, variance 2 t₂(A) t₂(B) and skewness √(8/d) with
     d = δ(A) δ(B), see `trace_moments`. So d + √(d / t₂(A) t₂(B)) (T − ab) has the first three moments of χ² with d
     degrees of freedom, which gives the p-value. A merge much weaker than its branches has p-value 1, whatever its T.
+    The sums between branches are those of `between_branches`.
     """
-    from blockmix.grouping import kernels  # loads Numba
-
     children = tree[:, :2].astype(np.intp)
-    squares, deviances = kernels.between_branches(entries(R), tree)
+    squares, deviances = between
     sizes, strengths = node_strengths(tree, squares, effective)
     t2, delta = trace_moments(sizes, strengths)
     ab, t2t2, d = (value[children].prod(axis=1) for value in (sizes, t2, delta))
@@ -143,11 +150,11 @@ def merge_log_p(R: Covariance, tree: FloatArray, effective: float) -> FloatArray
     return log_p
 
 
-def faint_merges(R: Covariance, tree: FloatArray, effective: float) -> BoolArray:
-    """Merges of a tree whose branches are correlated much less with each other than within, shape (p − 1,)."""
-    from blockmix.grouping import kernels  # loads Numba
+def faint_merges(tree: FloatArray, squares: FloatArray, effective: float) -> BoolArray:
+    """Merges of a tree whose branches are correlated much less with each other than within, shape (p − 1,).
 
-    squares = kernels.between_branches(entries(R), tree)[0]
+    `squares` is Σ r² between the branches of each merge, as of `between_branches`.
+    """
     return _faint(tree, squares, *node_strengths(tree, squares, effective), effective)
 
 

@@ -17,7 +17,7 @@ from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
 LINKAGES = ("average", "single", "complete")
 DISTANCES = ("correlation", "profile")
-_STRIP = 256  # rows of a matrix that are made at a time
+_STRIP = 64  # rows of a matrix that are made at a time
 
 
 class HierarchicalGrouping(BaseEstimator):

@@ -90,7 +90,10 @@ class GramMatrix:
     def __getitem__(self, index: Any) -> FloatArray:
         """Rows, or entries at index arrays of shapes (…, c, 1) and (…, 1, d) as of `np.ix_`."""
         if not isinstance(index, tuple):
-            index = np.arange(len(self))[index][:, None], np.arange(len(self))[None]
+            own = np.arange(len(self))[index]
+            found = self.columns[index] @ self._signed.T
+            found[np.arange(len(own)), own] = self.variances[own]
+            return np.asarray(found)
         i, j = index
         found = self.columns[i[..., 0]] @ np.swapaxes(self._signed[j[..., 0, :]], -1, -2)
         same = i == j

@@ -270,9 +270,12 @@ def tree_deviances(R: Any, tree: Any, span: Any) -> Any:
     deviances = np.full(2 * p - 1, np.inf)
     for k in range(p - 1):
         left, right = np.intp(tree[k, 0]), np.intp(tree[k, 1])
+        small, large = span[left], span[right]
+        if small[1] - small[0] > large[1] - large[0]:
+            small, large = large, small
         strongest = 0.0
-        for i in range(span[left, 0], span[left, 1]):
-            for j in range(span[right, 0], span[right, 1]):
+        for i in range(large[0], large[1]):
+            for j in range(small[0], small[1]):  # the smaller branch stays in the cache
                 strongest = max(strongest, abs(entry(R, i, j)))
         gains[p + k] = gains[left] + gains[right] + np.log(1 - min(strongest**2, 1 - 1e-12))
         c = span[p + k, 1] - span[p + k, 0]
