@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
 from blockmix.grouping import ChanceRule, GreedyGrouping, HierarchicalGrouping, chance
-from blockmix.grouping.chance import background, merge_log_p, temper, top_down
+from blockmix.grouping.chance import background, between_branches, merge_log_p, temper, top_down
 from blockmix.grouping.silhouette import silhouette
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
@@ -37,16 +37,15 @@ def test_p_values_are_the_literal_ones(S: Matrix, effective: float) -> None:
     R = correlation(S)
     tree = HierarchicalGrouping().tree(R)
     expected = oracles.merge_log_p(R, tree, effective)
-    assert_allclose(merge_log_p(R, tree, effective), expected, rtol=1e-6, atol=1e-9)
+    assert_allclose(merge_log_p(tree, between_branches(R, tree), effective), expected, rtol=1e-6, atol=1e-9)
 
 
 def test_p_values_are_uniform_between_independent_columns() -> None:
     # Of single columns the test is a likelihood ratio with Bartlett's factor: its level is right, not just monotone.
     rng = np.random.default_rng(0)
     n_rows, tree = 30, np.array([[0, 1, 0.5, 2]])
-    log_p = [
-        merge_log_p(correlation(covariance(rng.standard_normal((n_rows, 2)))), tree, n_rows - 1)[0] for _ in range(2000)
-    ]
+    correlations = (correlation(covariance(rng.standard_normal((n_rows, 2)))) for _ in range(2000))
+    log_p = [merge_log_p(tree, between_branches(R, tree), n_rows - 1)[0] for R in correlations]
     for level in (0.5, 0.1, 0.02):
         rate = np.mean(np.array(log_p) < np.log(level))
         assert abs(rate - level) < 4 * np.sqrt(level * (1 - level) / 2000)

@@ -17,6 +17,7 @@ from strategies import Matrix, covariances, seeds, singular_covariances
 
 from blockmix.grouping import HierarchicalGrouping, kernels
 from blockmix.grouping.hierarchical import LINKAGES
+from blockmix.structure.gram import entries
 from blockmix.structure.moments import correlation, definite_correlation
 
 any_covariance = st.one_of(covariances(), singular_covariances())
@@ -79,7 +80,7 @@ def test_log_ratios_are_the_literal_ones(S: Matrix, method: str, largest: float)
     R = definite_correlation(S)
     tree = HierarchicalGrouping(method).tree(R)
     logdets = [np.linalg.slogdet(R[np.ix_(A, A)])[1] if len(A) < largest else 0.0 for A in oracles.tree_nodes(tree)]
-    ratios, pairs = kernels.merge_log_ratios(R, tree, largest)
+    ratios, pairs = kernels.merge_log_ratios(entries(R), tree, largest)
     for k, (a, b) in enumerate(tree[:, :2].astype(int)):
         assert ratios[k] == pytest.approx(logdets[a] + logdets[b] - logdets[len(R) + k], rel=1e-6, abs=1e-6)
         sizes = [len(oracles.tree_nodes(tree)[node]) for node in (a, b)]
@@ -90,7 +91,7 @@ def test_log_ratios_of_many_columns_add_up_to_the_determinant() -> None:
     X = np.random.default_rng(0).standard_normal((300, 120))
     R = definite_correlation(np.cov(X.T))
     for method in LINKAGES:
-        ratios, _ = kernels.merge_log_ratios(R, HierarchicalGrouping(method).tree(R), np.inf)
+        ratios, _ = kernels.merge_log_ratios(entries(R), HierarchicalGrouping(method).tree(R), np.inf)
         assert ratios.sum() == pytest.approx(-np.linalg.slogdet(R)[1], rel=1e-12)
 
 
@@ -99,7 +100,7 @@ def test_sums_between_branches_are_the_literal_ones(S: Matrix, dtype: type) -> N
     R = correlation(S).astype(dtype)
     tree = HierarchicalGrouping().tree(R)
     nodes = oracles.tree_nodes(tree)
-    squares, deviances = kernels.between_branches(R, tree)
+    squares, deviances = kernels.between_branches(entries(R), tree)
     for k, (a, b) in enumerate(tree[:, :2].astype(int)):
         q = np.minimum(R[np.ix_(nodes[a], nodes[b])].astype(float) ** 2, 1 - 1e-12)
         assert squares[k] == pytest.approx(q.sum())

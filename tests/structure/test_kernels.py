@@ -11,13 +11,19 @@ from strategies import Matrix, covariance, seeds
 
 from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
 from blockmix.structure.block_models import FULL, BlockModel, FactorBlock, TreeBlock
-from blockmix.structure.kernels import factor_step
+from blockmix.structure.gram import entries
+from blockmix.structure.factor_kernels import factor_step
 from blockmix.structure.moments import correlation
 from blockmix.structure.types import IntArray
 
 
 def deviance(sigma: Matrix, S: Matrix) -> float:
     return float(np.linalg.slogdet(sigma)[1] + np.trace(np.linalg.solve(sigma, S)))
+
+
+def room(q: int, c: int) -> tuple[Matrix, ...]:
+    """What a step of EM for q factors of c columns works in."""
+    return np.empty((q, c)), np.empty((q, c)), np.empty((q, q)), np.empty((q, q))
 
 
 def module_rows(seed: int, sizes: list[int], n_rows: int = 120, strength: float = 0.5, q: int = 1) -> Matrix:
@@ -57,12 +63,11 @@ def test_no_step_raises_the_deviance(seed: int, c: int, q: int, n_rows: int, flo
     rng = np.random.default_rng(seed)
     S = covariance(module_rows(seed, [c], n_rows, q=q)) + 1e-3 * np.eye(c)
     least = floor * S.diagonal()
-    loadings, noise = rng.standard_normal((c, q)), np.maximum(rng.uniform(0.1, 2, c), least)
-    B, SB = np.empty((c, q)), np.empty((c, q))
+    loadings, noise = rng.standard_normal((q, c)), np.maximum(rng.uniform(0.1, 2, c), least)
     before = np.inf
     for _ in range(30):
-        dense = deviance(loadings @ loadings.T + np.diag(noise), S)
-        found = factor_step(S, loadings, noise, least, B, SB)
+        dense = deviance(loadings.T @ loadings + np.diag(noise), S)
+        found = factor_step(entries(S), 0, c, loadings, noise, least, room(q, c))
         assert found == pytest.approx(dense, rel=1e-9, abs=1e-9)  # of what the step began with
         assert found <= before + 1e-9 * (1 + abs(before))
         assert (noise >= least).all()
@@ -78,9 +83,9 @@ def test_a_step_is_that_of_parameter_expanded_em() -> None:
     B = np.diag(1 / psi) @ L @ np.linalg.inv(M)
     C = np.linalg.cholesky(np.linalg.inv(M) + B.T @ S @ B)
     expected = S @ B @ np.linalg.inv(C).T
-    loadings, noise = L.copy(), psi.copy()
-    factor_step(S, loadings, noise, np.zeros(7), np.empty((7, 2)), np.empty((7, 2)))
-    assert_allclose(loadings, expected, rtol=1e-10)
+    loadings, noise = np.ascontiguousarray(L.T), psi.copy()
+    factor_step(entries(S), 0, 7, loadings, noise, np.zeros(7), room(2, 7))
+    assert_allclose(loadings, expected.T, rtol=1e-10)
     assert_allclose(noise, S.diagonal() - (expected**2).sum(axis=1), rtol=1e-10)
 
 

@@ -7,23 +7,30 @@ from math import sqrt
 from pathlib import Path
 
 from blockmix.cli.messages import note
+from blockmix.structure.gram import worth_rows
 
-# Matrices of p × p numbers at the peak of a fit, its regroup: scatter, covariance, correlation, its definite form, that
-# in the order of the tree, and distances. Measured with 5000 columns: 6.0.
-_MATRICES = 6
+# Matrices of p × p numbers, and copies of the table, at the peak of a fit, its regroup. With many columns and few rows
+# only the distances are p × p; else scatter, covariance, correlation, its definite form, that in the order of the tree,
+# and distances.
+_MATRICES, _COPIES = 6, 4
+_WIDE_MATRICES, _WIDE_COPIES = 1, 20
+_PROGRAM = 0.25e9  # bytes of the process itself
 _WIDE = 4000  # columns from which a fit is announced
-_COPIES = 4  # of the table: itself, a copy for the starts, and what the fit needs
 
 
 def needed_memory(n_rows: int, n_columns: int) -> float:
-    """Bytes that a fit needs, for N × p numbers.
+    """Bytes that a fit with the default column groups needs, for N × p numbers.
 
     Examples
     --------
     >>> f"{needed_memory(100, 10_000) / 1e9:.1f} GB"
-    '4.8 GB'
+    '1.2 GB'
+    >>> f"{needed_memory(5000, 10_000) / 1e9:.1f} GB"
+    '6.6 GB'
     """
-    return 8.0 * (_COPIES * n_rows * n_columns + _MATRICES * n_columns**2)
+    wide = worth_rows(n_rows, n_columns)
+    copies, matrices = (_WIDE_COPIES, _WIDE_MATRICES) if wide else (_COPIES, _MATRICES)
+    return _PROGRAM + 8.0 * (copies * n_rows * n_columns + matrices * n_columns**2)
 
 
 def available_memory() -> float:
@@ -50,7 +57,7 @@ def check_memory(source: str, n_rows: int, n_columns: int) -> None:
                 f"need {needed_memory(n_rows, few) / 1e9:.1f} GB and a fraction of the time"
             )
         return
-    fitting = int(sqrt(available / 2 / 8 / _MATRICES))
+    fitting = int(sqrt(available / 2 / 8 / (_WIDE_MATRICES if worth_rows(n_rows, n_columns) else _MATRICES)))
     rounded = fitting // 1000 * 1000 or fitting
     raise MemoryError(
         f"{source} has {n_columns} columns, so a fit needs about {required / 1e9:.0f} GB of memory, and "

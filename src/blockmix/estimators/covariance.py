@@ -36,6 +36,7 @@ from blockmix.structure.columns import (
     leading_loadings,
     refuse_constant,
 )
+from blockmix.structure.gram import worth_rows
 from blockmix.structure.moments import Moments, correlation
 from blockmix.structure.ranks import mid_ranks
 from blockmix.structure.types import FloatArray, IntArray, RandomState
@@ -147,25 +148,30 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
             self._fit_gaps(rows, weights)
             self._warn(True, float(len(rows) if weights is None else weights.sum()))
             return self
+        as_rows = self._holds_rows(rows)
         with np.errstate(over="ignore", invalid="ignore"):  # refused by name
-            moments = Moments.of(rows, weights)
-        refuse_constant(moments.mean, moments.variances, column_names(self))
+            moments = Moments.of(rows, weights, as_rows)
+        refuse_constant(moments.mean, moments.variances, column_names(self), rows.dtype)
         if self.assume_centered:
             moments = moments.about_origin()
         n_rows, self.location_, variances = moments.weight, moments.mean, moments.variances
         deviations, R = moments.standardized(self.ridge)
         del moments  # a second p × p matrix, not needed any more
         squares = _squares(rows, self.location_, variances, weights) if self.shrinkage == "auto" else None
-        found = self._proposal(rows, weights, R, n_rows)
+        found = self._proposal(rows, weights, R, n_rows, as_rows)
         self.partition_, self.linkage_, self.common_correlation_ = found.partition, found.linkage, found.common
         self.shrinkage_ = self._shrinkages(R, squares, n_rows)
         shapes = found.shapes or cheaper_shapes(given_shape(self.block_model), found.partition.sizes)
         self.block_shapes_ = tuple(model.name for model in shapes)
-        self._fit_blocks(R, deviations, shapes)
+        self._fit_blocks(R, deviations.astype(rows.dtype), shapes)
         self._warn(found.converged, n_rows)
         return self
 
-    def _proposal(self, rows: FloatArray, weights: FloatArray | None, R: FloatArray, n_rows: float) -> Proposal:
+    def _holds_rows(self, rows: FloatArray) -> bool:
+        """Whether covariances are held as rows."""
+        return worth_rows(*rows.shape, *filter(None, (as_grouping(self.grouping), self._rule())))
+
+    def _proposal(self, rows: FloatArray, weights: FloatArray | None, R: Any, n_rows: float, as_rows: bool) -> Proposal:
         """The column groups, from the ranks of the rows or from the rows themselves, whose correlation is R."""
         rule = self._rule()
         ranked = self.correlation == "spearman" or (self.correlation == "auto" and hasattr(rule, "prefers_ranks"))
@@ -174,7 +180,7 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
             return find_groups(R, n_rows, self.n_groups, grouping)
         if ranked:
             rows = mid_ranks(rows, weights)
-        moments = Moments.of(rows, weights)
+        moments = Moments.of(rows, weights, as_rows)
         if self.assume_centered and not ranked:
             moments = moments.about_origin()
         squares = _squares(rows, moments.mean, moments.variances, weights)
@@ -187,19 +193,19 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
             return AutoRule(self.block_model)
         return OptimalRule(self.block_model) if self.n_groups == "optimal" else as_rule(self.n_groups)
 
-    def _fit_blocks(self, R: FloatArray, deviations: FloatArray, shapes: tuple[BlockModel, ...]) -> None:
-        """Blocks in their shapes from the correlation R, which is used up, and their loadings."""
+    def _fit_blocks(self, R: Any, deviations: FloatArray, shapes: tuple[BlockModel, ...]) -> None:
+        """Blocks in their shapes from the correlation R, and their loadings."""
         keep, loadings = 1 - self.shrinkage_, list[FloatArray | None]()
-        for group, model, kept in zip(self.partition_.groups, shapes, keep.tolist(), strict=True):
+        shaped = dict[int, FloatArray]()
+        for k, (group, model) in enumerate(zip(self.partition_.groups, shapes, strict=True)):
             state = None
             if model.name != FULL.name:
-                fit = model.fit(within(R.astype(float), group[None], np.array([kept]))[0])
-                R[np.ix_(group, group)] = fit.covariance
+                fit = model.fit(within(R, group[None], keep[k : k + 1])[0].astype(float))
+                shaped[k] = fit.covariance
                 state = None if fit.state is None else model.scaled(fit.state, deviations[group].astype(float))
             loadings.append(model.loadings(state))
-        full = np.array([model.name == FULL.name for model in shapes])
         self.loadings_ = tuple(loadings)
-        self.blocks_ = BlockCovariance.of(R, self.partition_, self.shrinkage_ * full).scaled(deviations)
+        self.blocks_ = BlockCovariance.of(R, self.partition_, self.shrinkage_, shaped).scaled(deviations)
 
     def _check_parameters(self) -> None:
         if not (isinstance(self.ridge, Real) and 0 <= self.ridge < np.inf):
@@ -211,7 +217,7 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
             raise ValueError(f'correlation={self.correlation!r} must be "auto", "pearson" or "spearman"')
         block_models(self.block_model)  # refuses an unknown one
 
-    def _shrinkages(self, R: FloatArray, squares: FloatArray | None, n_rows: float) -> FloatArray:
+    def _shrinkages(self, R: Any, squares: FloatArray | None, n_rows: float) -> FloatArray:
         if self.shrinkage != "auto":
             return np.full(self.partition_.n_groups, float(self.shrinkage or 0.0))
         assert squares is not None

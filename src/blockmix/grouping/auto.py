@@ -10,25 +10,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
-from blockmix.grouping.chance import GATE, MARGIN, background, beyond_chance, faint_merges, tail_factor
+from blockmix.grouping.chance import (
+    GATE,
+    MARGIN,
+    background,
+    between_branches,
+    beyond_chance,
+    faint_merges,
+    tail_factor,
+)
 from blockmix.grouping.hierarchical import tree_of
 from blockmix.grouping.optimal import best_groups, best_shapes
 from blockmix.grouping.protocols import Grouping, Proposal, has_tree
 from blockmix.grouping.silhouette import silhouette
 from blockmix.structure.block_models import BlockModel, block_models
+from blockmix.structure.gram import Covariance, GramMatrix
 from blockmix.structure.moments import correlation
 from blockmix.structure.objective import bic_price
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray
 
 JOIN = 0.5  # a correlation that joins two chains must be at least this fraction of those within the weaker one
+_STRIP = 512  # rows of a matrix that are made at a time
 _COPY = 1e-9  # |r| of exact copies is this near 1
 
 
@@ -59,9 +70,14 @@ class AutoRule(BaseEstimator):
     def __init__(self, block_model: str | int | BlockModel | Sequence[BlockModel] = "auto") -> None:
         self.block_model = block_model
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a `GramMatrix` may take the place of an array."""
+        return all(getattr(model, "takes_rows", False) for model in block_models(self.block_model))
+
     def choose(
         self,
-        S: FloatArray,
+        S: Any,
         n_rows: float,
         grouping: Grouping,
         squares: FloatArray | None = None,
@@ -69,12 +85,14 @@ class AutoRule(BaseEstimator):
     ) -> Proposal:
         """Take the best cut; a grouping without a tree is asked for as many groups as that has."""
         models, R = block_models(self.block_model), correlation(S)
+        tempered: Any
         tempered, tails = (R, 1.0) if squares is None else (temper(R, squares), tail_factor(R, squares))
         effective, tree = (n_rows - 1) / tails, tree_of(grouping).tree(tempered)
-        if too_few_rows(n_rows, len(R)) or not beyond_chance(tempered, tree, max(effective, 2.0)):
+        between = between_branches(tempered, tree)
+        if too_few_rows(n_rows, len(R)) or not beyond_chance(tree, between, max(effective, 2.0)):
             return Proposal(Partition.separate(len(R)), tree)
         price = bic_price(n_rows) if price is None else price
-        found = _clearest(tempered, effective, price, models, grouping)
+        found = _clearest(tempered, effective, price, models, grouping, (tree, between[0]))
         if not has_tree(grouping):
             common, found = found.common, grouping.group(S, found.partition.n_groups, n_rows)
             found = replace(found, common=common)
@@ -86,40 +104,71 @@ def too_few_rows(n_rows: float, p: int) -> bool:
     return p > 1 and bool(np.log(p * (p - 1)) - gammaln(n_rows + 1) > np.log(GATE))
 
 
-def temper(R: FloatArray, squares: FloatArray) -> FloatArray:
+def temper(R: Covariance, squares: FloatArray) -> Covariance:
     """Shrink the correlations of columns whose variance rests on few rows, those of exact copies excepted.
 
     r_ij is multiplied by d_i d_j, with d⁴ = 2 / max(2, kurtosis − 2): 1 for normal columns and for ranks without many
     ties. The result is positive semidefinite, as D R D + I − D² is.
     """
     d = (2 / np.maximum(2, (squares**2).sum(axis=0) - 2)) ** 0.25
+    if isinstance(R, GramMatrix):
+        return _tempered_rows(R, d)
     tempered = R * d * d[:, None]
     copies = np.abs(R) > 1 - _COPY
     tempered[copies] = np.sign(R[copies])
     return np.asarray(tempered)
 
 
+def _tempered_rows(R: GramMatrix, d: FloatArray) -> GramMatrix:
+    """The same for a `GramMatrix`. The d of copies are equal, so a row √(1 − d²) for each set of copies makes r = 1."""
+    heavy = np.flatnonzero(d < 1)
+    first, sign = np.empty_like(heavy), np.empty(len(heavy))
+    for start in range(0, len(heavy), _STRIP):
+        part = slice(start, start + _STRIP)
+        r = R[np.ix_(heavy[part], heavy)]
+        first[part] = (np.abs(r) > 1 - _COPY).argmax(axis=1)
+        sign[part] = np.sign(r[np.arange(len(r)), first[part]])
+    _, number, counts = np.unique(first, return_inverse=True, return_counts=True)
+    copied = counts[number] > 1
+    sets, number = np.unique(number[copied], return_inverse=True)
+    rows = np.zeros((len(R), len(sets)))
+    rows[heavy[copied], number] = (sign * np.sqrt(1 - d[heavy] ** 2))[copied]
+    return R.scaled(d) + GramMatrix(rows, np.ones(len(sets)), np.zeros(len(R)))
+
+
 def _clearest(
-    R: FloatArray, effective: float, price: float, models: Sequence[BlockModel], grouping: Grouping
+    R: Any,
+    effective: float,
+    price: float,
+    models: Sequence[BlockModel],
+    grouping: Grouping,
+    known: tuple[FloatArray, FloatArray],
 ) -> Proposal:
-    """Groups in R, or in R without its background if those are clearer."""
-    plain = _groups(R, effective, price, models, grouping)
+    """Groups in R, or in R without its background if those are clearer; `known` as for `_groups`, of R."""
+    plain = _groups(R, effective, price, models, grouping, known)
     loadings = background(R, effective)
     if loadings is None:
         return plain
-    rest = without(R, loadings)
-    cleared = _groups(rest, effective - 1, price, models, grouping)
+    rest: Any = without(R, loadings)
+    tree = tree_of(grouping).tree(rest)
+    cleared = _groups(rest, effective - 1, price, models, grouping, (tree, between_branches(rest, tree)[0]))
     better = silhouette(rest, cleared.partition) > silhouette(R, plain.partition) + MARGIN
     return replace(cleared, common=float(np.median(np.abs(loadings)) ** 2)) if better else plain
 
 
 def _groups(
-    R: FloatArray, effective: float, price: float, models: Sequence[BlockModel], grouping: Grouping
+    R: Any,
+    effective: float,
+    price: float,
+    models: Sequence[BlockModel],
+    grouping: Grouping,
+    known: tuple[FloatArray, FloatArray],
 ) -> Proposal:
+    """Groups of the best cut, given the tree of R and Σ r² between the branches of each merge."""
     # (ν − 1.5) log(1 − r²) has the mean of a χ², as Bartlett found; ν log(1 − r²) finds groups in few rows by chance.
-    n_rows = max(effective - 1.5, 1e-3)
-    forbidden = partial(faint_merges, R, effective=effective), faint_joins
-    return best_groups(R, n_rows, price, models, grouping, forbidden)
+    n_rows, (tree, squares) = max(effective - 1.5, 1e-3), known
+    forbidden = partial(faint_merges, squares=squares, effective=effective), faint_joins
+    return best_groups(R, n_rows, price, models, grouping, forbidden, tree)
 
 
 def faint_joins(tree: FloatArray) -> BoolArray:
@@ -137,8 +186,10 @@ def faint_joins(tree: FloatArray) -> BoolArray:
     return np.asarray((joins[p:] < JOIN**2 * weaker) & np.isfinite(weaker))
 
 
-def without(R: FloatArray, loadings: FloatArray) -> FloatArray:
+def without(R: Covariance, loadings: FloatArray) -> Covariance:
     """Correlation that is left in R without a common factor with these loadings, positive semidefinite."""
+    if isinstance(R, GramMatrix):
+        return _rows_without(R, loadings)
     rest = R - np.outer(loadings, loadings)
     try:
         # Without one factor at most one eigenvalue is negative, far from the others.
@@ -148,3 +199,14 @@ def without(R: FloatArray, loadings: FloatArray) -> FloatArray:
     if values[0] < 0:
         rest -= values[0] * np.outer(vectors[:, 0], vectors[:, 0])
     return correlation(rest)
+
+
+def _rows_without(R: GramMatrix, loadings: FloatArray) -> GramMatrix:
+    """The same for a `GramMatrix`."""
+    rest = R.minus(loadings[None])
+    operator = LinearOperator(rest.shape, matvec=lambda v: rest @ v.ravel(), dtype=float)
+    try:
+        values, vectors = eigsh(operator, 1, which="SA", v0=loadings, tol=1e-6, maxiter=300)
+    except ArpackNoConvergence:
+        values, vectors = eigh(rest[:], subset_by_index=[0, 0])
+    return correlation(rest + GramMatrix.of(np.sqrt(max(-values[0], 0.0)) * vectors.T))

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, topmost
 from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.grouping.silhouette import silhouette
+from blockmix.structure.gram import Covariance, GramMatrix, entries
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray, IntArray
@@ -76,7 +77,7 @@ def temper(R: FloatArray, squares: FloatArray) -> tuple[FloatArray, float]:
     return tempered, factor
 
 
-def tail_factor(R: FloatArray, squares: FloatArray) -> float:
+def tail_factor(R: Covariance, squares: FloatArray) -> float:
     """The factor by which heavy tails reduce the row count, the median of Q over pairs of columns, at least 1."""
     some = _some_columns(len(R))
     if len(some) < 2:
@@ -103,7 +104,7 @@ def top_down(R: FloatArray, effective: float) -> Proposal:
     """Walk down the tree and keep the first branches whose merge is beyond chance."""
     p = len(R)
     tree = HierarchicalGrouping().tree(R)
-    log_p = merge_log_p(R, tree, effective)
+    log_p = merge_log_p(tree, between_branches(R, tree), effective)
     if p == 1 or not _any_beyond(log_p):
         return Proposal(Partition.separate(p), tree)
     n_before = np.arange(p, 1, -1.0)  # groups just before each merge
@@ -111,9 +112,17 @@ def top_down(R: FloatArray, effective: float) -> Proposal:
     return Proposal(topmost(tree, log_p < np.log(level / (n_before * (n_before - 1) / 2))), tree)
 
 
-def beyond_chance(R: FloatArray, tree: FloatArray, effective: float) -> bool:
+def between_branches(R: Covariance, tree: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Σ r² and Σ −log(1 − r²) over the pairs of columns that each merge brings together, shapes (p − 1,)."""
+    from blockmix.grouping import kernels  # loads Numba
+
+    squares, deviances = kernels.between_branches(entries(R), tree)
+    return squares, deviances
+
+
+def beyond_chance(tree: FloatArray, between: tuple[FloatArray, FloatArray], effective: float) -> bool:
     """Whether any merge of a tree is beyond chance, which happens with probability GATE between independent columns."""
-    return len(R) > 1 and _any_beyond(merge_log_p(R, tree, effective))
+    return len(tree) > 0 and _any_beyond(merge_log_p(tree, between, effective))
 
 
 def _any_beyond(log_p: FloatArray) -> bool:
@@ -121,18 +130,17 @@ def _any_beyond(log_p: FloatArray) -> bool:
     return bool(log_p.min() <= np.log(GATE / (p * (p - 1) / 2)))
 
 
-def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray:
+def merge_log_p(tree: FloatArray, between: tuple[FloatArray, FloatArray], effective: float) -> FloatArray:
     """Log p-value, per merge of the tree, of the hypothesis that its branches A and B are independent, shape (p − 1,).
 
     Let a and b be the sizes of the branches and ν the effective number of rows. Under independence the statistic
     T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has mean ab, variance 2 t₂(A) t₂(B) and skewness √(8/d) with
     d = δ(A) δ(B), see `trace_moments`. So d + √(d / t₂(A) t₂(B)) (T − ab) has the first three moments of χ² with d
     degrees of freedom, which gives the p-value. A merge much weaker than its branches has p-value 1, whatever its T.
+    The sums between branches are those of `between_branches`.
     """
-    from blockmix.grouping import kernels  # loads Numba
-
     children = tree[:, :2].astype(np.intp)
-    squares, deviances = kernels.between_branches(R, tree)
+    squares, deviances = between
     sizes, strengths = node_strengths(tree, squares, effective)
     t2, delta = trace_moments(sizes, strengths)
     ab, t2t2, d = (value[children].prod(axis=1) for value in (sizes, t2, delta))
@@ -142,11 +150,11 @@ def merge_log_p(R: FloatArray, tree: FloatArray, effective: float) -> FloatArray
     return log_p
 
 
-def faint_merges(R: FloatArray, tree: FloatArray, effective: float) -> BoolArray:
-    """Merges of a tree whose branches are correlated much less with each other than within, shape (p − 1,)."""
-    from blockmix.grouping import kernels  # loads Numba
+def faint_merges(tree: FloatArray, squares: FloatArray, effective: float) -> BoolArray:
+    """Merges of a tree whose branches are correlated much less with each other than within, shape (p − 1,).
 
-    squares = kernels.between_branches(R, tree)[0]
+    `squares` is Σ r² between the branches of each merge, as of `between_branches`.
+    """
     return _faint(tree, squares, *node_strengths(tree, squares, effective), effective)
 
 
@@ -185,7 +193,7 @@ def trace_moments(sizes: FloatArray, strengths: FloatArray) -> tuple[FloatArray,
     return t2, np.maximum(1, t2**3 / t3**2)
 
 
-def background(R: FloatArray, effective: float) -> FloatArray | None:
+def background(R: Covariance, effective: float) -> FloatArray | None:
     """Signed loadings l of a correlation l_i l_j that all columns share, or None if it is below one standard error.
 
     With the signs of the leading eigenvector, g_i = max(0, median_j ±r_ij) and l_i² = min(τ g_i², 0.95), where τ makes
@@ -214,9 +222,10 @@ def background(R: FloatArray, effective: float) -> FloatArray | None:
     return loadings
 
 
-def _leading_signs(R: FloatArray) -> FloatArray:
+def _leading_signs(R: Covariance) -> FloatArray:
     """Signs of the leading eigenvector, by power iterations from the column with the largest Σ r²."""
-    v = R[:, np.argmax(np.einsum("ij,ij->i", R, R))]
+    first = np.argmax(R.row_squares if isinstance(R, GramMatrix) else np.einsum("ij,ij->i", R, R))
+    v = R[first : first + 1][0]
     for _ in range(30):
         v = R @ v
         v /= np.linalg.norm(v)

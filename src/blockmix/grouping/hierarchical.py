@@ -10,12 +10,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from blockmix.grouping.protocols import Proposal, TreeGrouping, check_n_groups, has_tree
+from blockmix.structure.gram import Covariance, GramMatrix
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
 LINKAGES = ("average", "single", "complete")
 DISTANCES = ("correlation", "profile")
+_STRIP = 64  # rows of a matrix that are made at a time
 
 
 class HierarchicalGrouping(BaseEstimator):
@@ -40,13 +42,18 @@ class HierarchicalGrouping(BaseEstimator):
         self.linkage = linkage
         self.distance = distance
 
-    def group(self, S: FloatArray, n_groups: int, n_rows: float = np.inf) -> Proposal:
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a `GramMatrix` may take the place of an array."""
+        return self.distance == "correlation"
+
+    def group(self, S: Covariance, n_groups: int, n_rows: float = np.inf) -> Proposal:
         """Cut the tree of S into exactly n_groups groups; n_rows is not used."""
         n_groups = check_n_groups(n_groups, len(S))
         tree = self.tree(correlation(S))
         return Proposal(cut(tree, n_groups), tree)
 
-    def tree(self, R: FloatArray) -> FloatArray:
+    def tree(self, R: Covariance) -> FloatArray:
         """Linkage matrix of the columns of a correlation matrix in SciPy's format, shape (p − 1, 4)."""
         from blockmix.grouping import kernels  # loads Numba
 
@@ -55,11 +62,13 @@ class HierarchicalGrouping(BaseEstimator):
         tree: FloatArray = kernels.linkage(self.distances(R), LINKAGES.index(self.linkage))
         return tree
 
-    def distances(self, R: FloatArray) -> FloatArray:
+    def distances(self, R: Covariance) -> FloatArray:
         """Distances between the columns in double precision, shape (p, p)."""
         if self.distance not in DISTANCES:
             raise ValueError(f"distance={self.distance!r} must be one of {', '.join(DISTANCES)}")
         # In place as far as possible: with many columns these matrices are the peak of the memory.
+        if isinstance(R, GramMatrix):
+            return _distances(R)
         strength: FloatArray = np.abs(R, dtype=float)
         if self.distance == "correlation":
             return np.subtract(1, strength, out=strength)
@@ -69,6 +78,16 @@ class HierarchicalGrouping(BaseEstimator):
         squared += squares
         squared += squares[:, None]
         return np.sqrt(np.maximum(squared, 0, out=squared), out=squared)
+
+
+def _distances(R: GramMatrix) -> FloatArray:
+    """1 − |R|, shape (p, p), made in strips."""
+    found = np.empty(R.shape)
+    for first in range(0, len(R), _STRIP):
+        strip = found[first : first + _STRIP]
+        np.abs(R[first : first + _STRIP], out=strip)
+        np.subtract(1, np.minimum(strip, 1, out=strip), out=strip)
+    return found
 
 
 def tree_of(grouping: object) -> TreeGrouping:

@@ -7,10 +7,12 @@ and nodes 0 … p − 1 are the columns of the table.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
-from blockmix.structure.kernels import node_logdets
+from blockmix.structure.kernels import entry, node_logdets
 from blockmix.structure.types import FloatArray, IntArray
 
 
@@ -149,12 +151,12 @@ def spans(tree: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 @njit(cache=True, nogil=True)
-def merge_log_ratios(R: FloatArray, tree: FloatArray, largest: float) -> tuple[FloatArray, IntArray]:
+def merge_log_ratios(R: Any, tree: FloatArray, largest: float) -> tuple[FloatArray, IntArray]:
     """log|R_A| + log|R_B| − log|R_AB| and c_A c_B for the branches A and B of each merge, shapes (p − 1,).
 
-    Nodes of `largest` columns or more are not factored: they count as log-determinant 0.
+    Nodes of `largest` columns or more are not factored: they count as log-determinant 0. R is given by `Entries`.
     """
-    p = len(R)
+    p = len(tree) + 1
     order, span = spans(tree)
     logdets = node_logdets(R, tree, order, span, largest)
     ratios, pairs = np.empty(p - 1), np.empty(p - 1, dtype=np.intp)
@@ -166,17 +168,27 @@ def merge_log_ratios(R: FloatArray, tree: FloatArray, largest: float) -> tuple[F
 
 
 @njit(cache=True, nogil=True)
-def between_branches(R: FloatArray, tree: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Σ r² and Σ −log(1 − r²) over the pairs of columns that each merge brings together, shapes (p − 1,)."""
-    p = len(R)
+def between_branches(R: Any, tree: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Σ r² and Σ −log(1 − r²) over the pairs of columns that each merge brings together, shapes (p − 1,).
+
+    R is given by `Entries`.
+    """
+    p = len(tree) + 1
     order, span = spans(tree)
     squares, deviances = np.zeros(p - 1), np.zeros(p - 1)
     for k in range(p - 1):
-        a, b = np.intp(tree[k, 0]), np.intp(tree[k, 1])
-        for i in order[span[a, 0] : span[a, 1]]:
-            for j in order[span[b, 0] : span[b, 1]]:
+        small, large = span[np.intp(tree[k, 0])], span[np.intp(tree[k, 1])]
+        if small[1] - small[0] > large[1] - large[0]:
+            small, large = large, small
+        product = 1.0  # of 1 − r²: a logarithm per pair would take as long as all the rest
+        for i in order[large[0] : large[1]]:
+            for j in order[small[0] : small[1]]:  # the smaller branch stays in the cache
                 # In double precision: float32 has no number between 1 − 1e-8 and 1, and log 0 would follow.
-                q = min(np.float64(R[i, j]) ** 2, 1 - 1e-12)
+                q = min(entry(R, i, j) ** 2, 1 - 1e-12)
                 squares[k] += q
-                deviances[k] -= np.log1p(-q)
+                product *= 1 - q
+                if product < 1e-250:
+                    deviances[k] -= np.log(product)
+                    product = 1.0
+        deviances[k] -= np.log(product)
     return squares, deviances

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,6 +18,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, spans, tree_of
 from blockmix.grouping.protocols import Grouping, Proposal, has_price, has_tree
 from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
+from blockmix.structure.gram import Covariance, reordered
 from blockmix.structure.moments import correlation, definite_correlation
 from blockmix.structure.objective import bic_price, partition_prices
 from blockmix.structure.partition import Partition
@@ -48,9 +50,14 @@ class OptimalRule(BaseEstimator):
     def __init__(self, block_model: str | int | BlockModel | Sequence[BlockModel] = "auto") -> None:
         self.block_model = block_model
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a `GramMatrix` may take the place of an array."""
+        return all(getattr(model, "takes_rows", False) for model in block_models(self.block_model))
+
     def choose(
         self,
-        S: FloatArray,
+        S: Any,
         n_rows: float,
         grouping: Grouping,
         squares: FloatArray | None = None,
@@ -58,7 +65,8 @@ class OptimalRule(BaseEstimator):
     ) -> Proposal:
         """Take the best cut at this price; `squares` is not used.
 
-        A grouping without a tree is asked for as many groups as the best cut of the default tree has.
+        S may be a `GramMatrix`. A grouping without a tree is asked for as many groups as the best cut of the default
+        tree has.
         """
         models = block_models(self.block_model)
         price = bic_price(n_rows) if price is None else price
@@ -91,12 +99,13 @@ class Cut:
 
 
 def best_groups(
-    R: FloatArray,
+    R: Any,
     n_rows: float,
     price: float,
     models: Sequence[BlockModel],
     grouping: Grouping,
     forbidden: Sequence[Callable[[FloatArray], BoolArray]] = (),
+    tree: FloatArray | None = None,
 ) -> Proposal:
     """Groups and shapes of the best cut of the tree of a grouping.
 
@@ -105,7 +114,7 @@ def best_groups(
 
     Parameters
     ----------
-    R : array of shape (p, p)
+    R : array of shape (p, p), or GramMatrix
         Correlation estimated from n_rows rows.
     n_rows, price : float
     models : sequence of BlockModel
@@ -113,9 +122,11 @@ def best_groups(
     forbidden : two callables, optional
         Given the tree, and that of the strongest correlations, shape (p − 1, 4), which merges may not be a group,
         shape (p − 1,).
+    tree : array of shape (p − 1, 4), optional
+        The tree, if it is known.
     """
     definite, cutter = definite_correlation(R), tree_of(grouping)
-    tree = cutter.tree(R)
+    tree = cutter.tree(R) if tree is None else tree
     found = _tree_cut(definite, tree, n_rows, price, models, *forbidden[:1])
     chains = tuple(model for model in models if model.name == FULL.name or hasattr(model, "linkage"))
     if is_default(cutter) and any(hasattr(model, "linkage") for model in chains):
@@ -129,7 +140,7 @@ def best_groups(
 
 
 def _tree_cut(
-    R: FloatArray,
+    R: Covariance,
     tree: FloatArray,
     n_rows: float,
     price: float,
@@ -138,7 +149,7 @@ def _tree_cut(
 ) -> Cut:
     """The best cut of one tree of the columns of R, which is definite."""
     order, span = spans(tree)
-    worth, shape = branch_worths(R[np.ix_(order, order)], tree, span, n_rows, price, models)
+    worth, shape = branch_worths(reordered(R, order), tree, span, n_rows, price, models)
     if forbidden is not None:
         worth[len(R) :][forbidden(tree)] = -np.inf
     chosen = best_cut(worth, tree)
@@ -163,7 +174,7 @@ def _best_of_both(one: Cut, other: Cut) -> Cut:
 
 
 def branch_worths(
-    R: FloatArray, tree: FloatArray, span: IntArray, n_rows: float, price: float, models: Sequence[BlockModel]
+    R: Covariance, tree: FloatArray, span: IntArray, n_rows: float, price: float, models: Sequence[BlockModel]
 ) -> tuple[FloatArray, IntArray]:
     """What each node is worth as one group, and the number of its best shape, shapes (2p − 1,)."""
     sizes = span[:, 1] - span[:, 0]
@@ -194,7 +205,7 @@ def _prices(model: BlockModel, p: int) -> tuple[FloatArray, FloatArray]:
 
 
 def best_shapes(
-    R: FloatArray, partition: Partition, n_rows: float, price: float, models: Sequence[BlockModel]
+    R: Covariance, partition: Partition, n_rows: float, price: float, models: Sequence[BlockModel]
 ) -> tuple[BlockModel, ...]:
     """The shape of each block of a partition that is worth most."""
     shapes: list[BlockModel] = []

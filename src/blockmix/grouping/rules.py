@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.hierarchical import cut, tree_of
 from blockmix.grouping.protocols import Grouping, Proposal, check_n_groups, has_price, has_tree
 from blockmix.grouping.silhouette import tree_silhouettes
+from blockmix.structure.gram import entries
 from blockmix.structure.moments import correlation, definite_correlation
 from blockmix.structure.objective import bic_price, extended_price, merge_gain
 from blockmix.structure.types import FloatArray, IntArray
@@ -121,7 +122,7 @@ def tree_objective(R: FloatArray, tree: FloatArray, n_rows: float, price: float)
     from blockmix.grouping import kernels  # loads Numba
 
     try:
-        log_ratios, pairs = kernels.merge_log_ratios(R, tree, float(n_rows))
+        log_ratios, pairs = kernels.merge_log_ratios(entries(R), tree, float(n_rows))
     except np.linalg.LinAlgError:
         raise ValueError(
             f"S, shape {R.shape}, is not positive semidefinite: estimate it from complete rows, or raise its diagonal"

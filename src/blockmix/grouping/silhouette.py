@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from blockmix.structure.gram import Covariance
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
 
 _CHUNK = 512
 
 
-def silhouette(R: FloatArray, partition: Partition) -> float:
+def silhouette(R: Covariance, partition: Partition) -> float:
     """Mean silhouette of a partition for the distance 1 − |R|, in O(p²)."""
     if partition.n_groups in (1, partition.n_columns):
         return 0.0

@@ -11,10 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from blockmix.structure.gram import Covariance, entries
 from blockmix.structure.types import FloatArray, IntArray
 
 _TOLERANCE = 1e-8  # fall of the deviance, per column, from which the factors of a block have settled
@@ -79,11 +80,12 @@ class BlockModel(Protocol):
         """Loadings of the columns on common factors, shape (c, q); None if the shape has none."""
         ...
 
-    def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
+    def deviances(self, R: Any, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviance of every node of a tree of columns; infinite where the shape is not offered, shape (2p − 1,).
 
         The columns of R, shape (p, p), are in the order of the leaves, and node v holds the columns ``span[v, 0]`` to
-        ``span[v, 1]``. Nodes of `largest` columns or more have too few rows for a full block.
+        ``span[v, 1]``. Nodes of `largest` columns or more have too few rows for a full block. A shape with an attribute
+        `takes_rows` that is true may be given a `GramMatrix` in place of an array.
         """
         ...
 
@@ -92,6 +94,7 @@ class FullBlock:
     """Any covariance: c(c+1)/2 parameters (paper, eq. 2)."""
 
     name = "full"
+    takes_rows = True
 
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns."""
@@ -121,13 +124,13 @@ class FullBlock:
         """The shape has no factors."""
         return None
 
-    def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
+    def deviances(self, R: Covariance, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """log|R_v| + c for nodes of fewer than `largest` columns."""
         from blockmix.structure.kernels import node_logdets
 
         sizes = np.diff(span, axis=1)[:, 0]
         offered = sizes < max(largest, 2)
-        logdets = node_logdets(R, tree, np.arange(len(R)), span, float(max(largest, 2)))
+        logdets = node_logdets(entries(R), tree, np.arange(len(R)), span, float(max(largest, 2)))
         return np.where(offered, logdets + sizes, np.inf)
 
 
@@ -140,6 +143,8 @@ class FactorBlock:
     ----------
     n_factors : int
     """
+
+    takes_rows = True
 
     def __init__(self, n_factors: int = 1) -> None:
         self.n_factors = n_factors
@@ -164,12 +169,13 @@ class FactorBlock:
 
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
         """EM for factor analysis from a start, or from principal axes."""
-        from blockmix.structure.kernels import factor_fit
+        from blockmix.structure.factor_kernels import factor_fit
 
         q = self.n_factors
         state = np.array(_principal(S, q) if start is None else start)
         loadings, noise = np.ascontiguousarray(state[:, :q].T), np.ascontiguousarray(state[:, q])
-        deviance = factor_fit(np.ascontiguousarray(S), 0, len(S), loadings, noise, _TOLERANCE * len(S), _MAX_STEPS)
+        given, c = entries(np.ascontiguousarray(S)), len(S)
+        deviance = factor_fit(given, 0, c, loadings, noise, _TOLERANCE * c, _MAX_STEPS)
         covariance = loadings.T @ loadings
         covariance.flat[:: len(S) + 1] += noise
         return BlockFit(covariance, deviance, np.column_stack([loadings.T, noise]))
@@ -194,11 +200,11 @@ class FactorBlock:
         largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
         return np.asarray(axes * np.where(largest < 0, -1, 1) * deviations)
 
-    def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
+    def deviances(self, R: Covariance, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviances of nodes for which the shape is cheaper than a full block, by a few steps of EM at each node."""
-        from blockmix.structure.kernels import factor_deviances
+        from blockmix.structure.factor_kernels import factor_deviances
 
-        found: FloatArray = factor_deviances(R, tree, span, self.n_factors)
+        found: FloatArray = factor_deviances(entries(R), tree, span, self.n_factors)
         return found
 
 
@@ -210,6 +216,7 @@ class TreeBlock:
     """
 
     name = "tree"
+    takes_rows = True
     linkage = "single"  # the tree of columns whose branches are its best groups: that of the strongest correlations
 
     def n_parameters(self, c: int) -> int:
@@ -259,11 +266,11 @@ class TreeBlock:
         """The shape has no factors."""
         return None
 
-    def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
+    def deviances(self, R: Covariance, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviances of the trees that join the trees of two branches by their strongest correlation."""
         from blockmix.structure.kernels import tree_deviances
 
-        found: FloatArray = tree_deviances(R, tree, span)
+        found: FloatArray = tree_deviances(entries(R), tree, span)
         return found
 
 

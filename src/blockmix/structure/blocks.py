@@ -6,7 +6,7 @@ count, all from one factor per block. A full covariance is one block, a diagonal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
+from blockmix.structure.gram import Covariance
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray, IntArray
 
@@ -42,16 +43,27 @@ class BlockCovariance:
     factors: tuple[FloatArray, ...]
 
     @classmethod
-    def of(cls, S: FloatArray, partition: Partition, shrinkage: ArrayLike = 0.0) -> BlockCovariance:
-        """Restrict S, shape (p, p), to the blocks of the partition.
+    def of(
+        cls,
+        S: Covariance,
+        partition: Partition,
+        shrinkage: ArrayLike = 0.0,
+        given: Mapping[int, FloatArray] | None = None,
+    ) -> BlockCovariance:
+        """Restrict S, shape (p, p), to the blocks of the partition; those of some groups may be given.
 
-        Entries off the diagonal are multiplied by 1 − shrinkage, one number or one per group.
+        Entries of S off the diagonal are multiplied by 1 − shrinkage, one number or one per group.
         """
         keep = 1 - np.broadcast_to(np.asarray(shrinkage, dtype=S.dtype), partition.n_groups)
-        return cls(
-            partition,
-            tuple(cholesky(within(S, stack, keep[partition.labels[stack[:, 0]]])) for stack in partition.stacks),
-        )
+        factors = []
+        for stack in partition.stacks:
+            groups = partition.labels[stack[:, 0]]
+            matrices = within(S, stack, keep[groups])
+            for b, k in enumerate(groups.tolist()):
+                if given and k in given:
+                    matrices[b] = given[k]
+            factors.append(cholesky(matrices))
+        return cls(partition, tuple(factors))
 
     def scaled(self, deviations: FloatArray) -> BlockCovariance:
         """diag(s) Σ diag(s): the covariance of columns multiplied by s, shape (p,)."""
@@ -151,7 +163,7 @@ def logdets(S: FloatArray, partitions: Sequence[Partition]) -> FloatArray:
     return np.asarray(2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1, dtype=float))
 
 
-def within(S: FloatArray, stack: IntArray, keep: FloatArray) -> FloatArray:
+def within(S: Covariance, stack: IntArray, keep: FloatArray) -> FloatArray:
     """Submatrices of S on rows of column indices, (b, c) to (b, c, c), with off-diagonals times keep, shape (b,)."""
     matrices: FloatArray = S[stack[:, :, None], stack[:, None, :]]
     if (keep != 1).any():

@@ -6,11 +6,15 @@ of rows gives those of their union, so rows can be read in chunks of any size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
+from blockmix.structure.gram import Covariance, GramMatrix
 from blockmix.structure.types import FloatArray
+
+M = TypeVar("M", FloatArray, GramMatrix, Covariance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +32,11 @@ class Moments:
 
     weight: float
     mean: FloatArray
-    scatter: FloatArray
+    scatter: Any  # array of shape (p, p), or GramMatrix
 
     @classmethod
-    def of(cls, X: FloatArray, weights: FloatArray | None = None) -> Moments:
-        """Moments of the rows of X, shape (N, p), in the arithmetic of X.
+    def of(cls, X: FloatArray, weights: FloatArray | None = None, as_rows: bool = False) -> Moments:
+        """Moments of the rows of X, shape (N, p), in the arithmetic of X; the scatter as a `GramMatrix` if `as_rows`.
 
         The first row is subtracted before averaging, so that a constant column has scatter exactly 0; otherwise the
         rounding of a mean over 100 rows of 0.1 would look like variation. Without rows the weight is 0.
@@ -51,7 +55,7 @@ class Moments:
             offset = (weights @ centered) / X.dtype.type(weight)
             centered -= offset
             centered *= np.sqrt(weights)[:, None]
-        return cls(weight, X[0] + offset, centered.T @ centered)
+        return cls(weight, X[0] + offset, GramMatrix.of(centered) if as_rows else centered.T @ centered)
 
     def merge(self, other: Moments) -> Moments:
         """Moments of both sets of rows together, with the pairwise correction for their means."""
@@ -68,33 +72,38 @@ class Moments:
 
     def about_origin(self) -> Moments:
         """Moments of the same rows if their mean is known to be zero."""
+        if isinstance(self.scatter, GramMatrix):
+            mean = GramMatrix.of(np.sqrt(self.weight) * self.mean[None])
+            return Moments(self.weight, np.zeros_like(self.mean), self.scatter + mean)
         outer = np.outer(self.mean, self.mean) * self.scatter.dtype.type(self.weight)
         return Moments(self.weight, np.zeros_like(self.mean), self.scatter + outer)
 
     @property
     def variances(self) -> FloatArray:
         """Maximum-likelihood variance of each column, shape (p,)."""
-        return self.scatter.diagonal() / self.scatter.dtype.type(self.weight)
+        return np.asarray(self.scatter.diagonal() / self.scatter.dtype.type(self.weight))
 
     @property
     def covariance(self) -> FloatArray:
         """Maximum-likelihood covariance S = scatter / weight."""
-        return self.scatter / self.scatter.dtype.type(self.weight)
+        return np.asarray(self.scatter / self.scatter.dtype.type(self.weight))
 
-    def standardized(self, ridge: float) -> tuple[FloatArray, FloatArray]:
+    def standardized(self, ridge: float) -> tuple[FloatArray, Any]:
         """S + ridge · diag(S) as deviations (p,) and correlation (p, p); the ridge is relative to each variance."""
         R = correlation(self.scatter, ridge)
         return np.sqrt(self.variances * R.dtype.type(1 + ridge)), R
 
 
-def correlation(S: FloatArray, ridge: float = 0.0) -> FloatArray:
+def correlation(S: M, ridge: float = 0.0) -> M:
     """Correlation matrix of S + ridge · diag(S), shape (p, p); S itself if its diagonal is 1 and there is no ridge."""
     variances = S.diagonal()
+    if not (variances > 0).all():
+        j = int(np.argmin(variances > 0))
+        raise ValueError(f"column {j} has variance {variances[j]:g}: remove columns that do not vary")
+    if isinstance(S, GramMatrix):
+        return replace(S.scaled(((1 + ridge) * variances) ** -0.5), variances=np.ones(len(S)))
     R = S
     if not (variances == 1).all():
-        if not (variances > 0).all():
-            j = int(np.argmin(variances > 0))
-            raise ValueError(f"column {j} has variance {variances[j]:g}: remove columns that do not vary")
         deviations = np.sqrt(variances)
         R = S / deviations
         R /= deviations[:, None]
@@ -108,11 +117,13 @@ def correlation(S: FloatArray, ridge: float = 0.0) -> FloatArray:
     return R
 
 
-def definite_correlation(S: FloatArray) -> FloatArray:
+def definite_correlation(S: M) -> M:
     """Correlation in double precision with a ridge above rounding, so that every block of a singular S has an inverse.
 
     A conditional variance computed from an inverse P is exact to about eps · ‖P‖. With a ridge of √eps or less that
     error is as large as the variance itself.
     """
+    if isinstance(S, GramMatrix):
+        return correlation(S, max(1e-6, 10 * len(S) * float(np.finfo(float).eps)))
     rounding = 10 * S.shape[-1] * np.finfo(np.result_type(S, np.float32)).eps
     return correlation(np.asarray(S, dtype=float), max(1e-6, float(rounding)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from blockmix.grouping.protocols import Grouping
 from blockmix.grouping.registry import find_groups
 from blockmix.rows import Rows
 from blockmix.structure.block_models import FULL, BlockModel, block_models, cheaper_shapes
+from blockmix.structure.gram import Covariance, GramMatrix, worth_rows
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -80,9 +82,9 @@ class Proposer:
         assert found is not None
         return found
 
-    def regroup(self, rows: Rows, parameters: Parameters) -> Parameters | None:
-        """Parameters in better groups; None if no proposal raises the objective."""
-        return self._regrouped(rows, parameters, None, judge=True)
+    def regroup(self, rows: Rows, parameters: Parameters, z: FloatArray | None = None) -> Parameters | None:
+        """Parameters in better groups; None if no proposal raises the objective. Responsibilities z may be known."""
+        return self._regrouped(rows, parameters, z, judge=True)
 
     def proposals(self, rows: Rows, parameters: Parameters) -> Iterator[Partition]:
         """The column groups proposed for each distinct covariance, whether they are better or not."""
@@ -125,33 +127,47 @@ class Proposer:
 
     def _scatters(
         self, rows: Rows, old: Parameters, z: FloatArray | Density | None
-    ) -> Iterator[tuple[int, Statistics, FloatArray, Mapping[int, FloatArray]]]:
+    ) -> Iterator[tuple[int, Statistics, Covariance, Mapping[int, FloatArray]]]:
         """Number, statistics, full scatter (p, p) about the new means, and states, of each distinct covariance."""
         G, p = old.means.shape
-        step = max(old.layout.n_sharing, _TOGETHER // (p * p))
+        as_rows = self.holds_rows(rows, old.layout.n_sharing)
+        step = G if as_rows else max(old.layout.n_sharing, _TOGETHER // (p * p))
         for start in range(0, G, step):
-            statistics = full_scatter(rows, old, range(start, min(start + step, G)), z)
+            statistics = full_scatter(rows, old, range(start, min(start + step, G)), z, as_rows)
             statistics, states = expanded(statistics, old, self.prior, start)
             for at, scatter in enumerate(_centered(statistics, old, start)):
                 yield start + at, statistics, scatter, states
 
+    def holds_rows(self, rows: Rows, n_sharing: int) -> bool:
+        """Whether scatters are held as the rows that they come from: those of many columns and few rows in memory."""
+        takers = self.grouping, *(wanted for wanted in self.n_groups if not isinstance(wanted, int))
+        wide = worth_rows(rows.n_rows * n_sharing, rows.n_columns, *takers)
+        return wide and rows.is_array and not rows.has_gaps
+
     def _covariance(
-        self, g: int, scatter: FloatArray, statistics: Statistics, layout: Layout
-    ) -> tuple[FloatArray, float]:
+        self, g: int, scatter: Covariance, statistics: Statistics, layout: Layout
+    ) -> tuple[Covariance, float]:
         """Covariance with the prior and what rounding leaves in it, and the rows and pseudo-rows that it rests on."""
         p, prior = len(scatter), self.prior
         weight = float(layout.pooled(statistics.weight)[g])
         n = weight + layout.n_sharing * prior.shrinkage
         if weight < statistics.least:
-            return np.eye(p), max(n, 2.0)  # an empty component has the overall variances and nothing to group
+            # An empty component has the overall variances and nothing to group.
+            unit = GramMatrix.of(np.zeros((1, p))).raised(np.ones(p))
+            return unit if isinstance(scatter, GramMatrix) else np.eye(p), max(n, 2.0)
         S = scatter / n
-        blur = layout.pooled(statistics.blur)[g]
-        S.flat[:: p + 1] += (blur + layout.n_sharing * (prior.shrinkage + prior.ridge)) / n
+        added = (layout.pooled(statistics.blur)[g] + layout.n_sharing * (prior.shrinkage + prior.ridge)) / n
+        if isinstance(S, GramMatrix):
+            S = S.raised(added)
+        else:
+            S.flat[:: p + 1] += added
         if not (S.diagonal() > NO_VARIANCE).all():
             raise ValueError(SINGULAR.format(g))
         return S, n
 
-    def _proposed(self, g: int, S: FloatArray, n: float) -> Groups:
+    def _proposed(self, g: int, S: Any, n: float) -> Groups:
+        if self.n_groups[g] == len(S):
+            return Groups(Partition.separate(len(S)))
         found = find_groups(S, max(n, 2.0), self.n_groups[g], self.grouping, price=self.price or None)
         shapes = found.shapes or cheaper_shapes(self.shape, found.partition.sizes)
         return Groups(found.partition, () if all(model.name == FULL.name for model in shapes) else shapes)
@@ -178,7 +194,7 @@ class Proposer:
         full = [allowed for allowed in shapes if FULL.name in [model.name for model in allowed]]
         return len(full) == len(self.n_groups)
 
-    def _better(self, S: FloatArray, n: float, new: Groups, old: Groups) -> Groups:
+    def _better(self, S: Covariance, n: float, new: Groups, old: Groups) -> Groups:
         """The new groups if they raise the objective, else the old ones themselves."""
         if new.layout.is_same(old.layout):
             return old
@@ -187,13 +203,16 @@ class Proposer:
         return Groups(new.partition, new.shapes, ends[0].states) if gain > 1e-9 * n else old
 
 
-def _centered(statistics: Statistics, old: Parameters, start: int) -> Iterator[FloatArray]:
+def _centered(statistics: Statistics, old: Parameters, start: int) -> Iterator[Covariance]:
     """The scatters of distinct covariances from `start` on, moved in place to the new means."""
     shift = statistics.means(old.means) - old.means
     for g, scatter in enumerate(statistics.scatter, start=start):
-        own = shift[old.layout.members(g)]
-        scatter -= (statistics.mass[old.layout.members(g)] * own.T) @ own
-        yield scatter
+        own, mass = shift[old.layout.members(g)], statistics.mass[old.layout.members(g)]
+        if isinstance(scatter, GramMatrix):
+            yield scatter.minus(np.sqrt(mass)[:, None] * own)
+        else:
+            scatter -= (mass * own.T) @ own
+            yield scatter
 
 
 def _groups_of(parameters: Parameters) -> list[Groups | None]:
@@ -206,10 +225,17 @@ def _groups_of(parameters: Parameters) -> list[Groups | None]:
     return found
 
 
-def _gathered(matrix: FloatArray, layout: Layout) -> FloatArray:
+def _gathered(matrix: Covariance, layout: Layout) -> FloatArray:
     """Blocks of a matrix (p, p), flat as in a layout of one covariance."""
     from blockmix.em.block.block_kernels import gather
 
     flat = np.zeros(layout.size)
-    gather(matrix, layout.order[0], layout.blocks, flat)
+    if not isinstance(matrix, GramMatrix):
+        gather(matrix, layout.order[0], layout.blocks, flat)
+        return flat
+    lo, hi, at = layout.blocks.T
+    for c in np.unique(hi - lo).tolist():
+        own = hi - lo == c
+        columns = layout.order[0][lo[own, None] + np.arange(c)]
+        flat[at[own, None] + np.arange(c * c)] = matrix[columns[:, :, None], columns[:, None]].reshape(-1, c * c)
     return flat

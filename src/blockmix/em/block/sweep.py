@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from blockmix.em.block.parameters import Layout, Parameters, block_of
 from blockmix.em.block.tails import expected_logs
 from blockmix.rows import Chunk, Rows
 from blockmix.rows.sums import Additive
+from blockmix.structure.gram import GramMatrix
 from blockmix.structure.types import FloatArray, IntArray
 
 _EMPTY = 1e-10  # share of the rows below which a component has no moments of its own
@@ -38,7 +40,7 @@ class Statistics(Additive):
         ΣzuΔ, the variance that rounding leaves: to be added to the diagonal of the scatter.
     scatter : array
         Σzu(x − μ)(x − μ)ᵀ: the blocks of the distinct covariances, flat, of which the lower triangles count; or full
-        matrices, shape (covariances, p, p).
+        matrices, shape (covariances, p, p), or `RowScatters` in place of these.
     tail : array of shape (G,) or None
         Σz(E log u − u); None if the tails are normal.
     """
@@ -48,7 +50,7 @@ class Statistics(Additive):
     mass: FloatArray
     excess: FloatArray
     blur: FloatArray
-    scatter: FloatArray
+    scatter: Any
     tail: FloatArray | None = None
 
     @property
@@ -65,6 +67,18 @@ class Statistics(Additive):
         """New means, shape (G, p); the overall mean, which is zero, for an empty component."""
         new = old + self.excess / np.where(self.mass > 0, self.mass, 1)[:, None]
         return np.where(self.empty[:, None], 0.0, new)
+
+
+class RowScatters(tuple[GramMatrix, ...]):
+    """Full scatters as the rows that they come from, one per covariance; they add up as arrays do."""
+
+    ndim = 3
+
+    def __add__(self, other: RowScatters) -> RowScatters:  # type: ignore[override]
+        return RowScatters(a + b for a, b in zip(self, other, strict=True))
+
+    def __truediv__(self, divisors: FloatArray) -> RowScatters:
+        return RowScatters(matrix / n for matrix, n in zip(self, divisors.ravel().tolist(), strict=True))
 
 
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
@@ -102,21 +116,32 @@ def _reweighed(chunk: Chunk, found: Posterior, density: Density) -> tuple[FloatA
 
 
 def full_scatter(
-    rows: Rows, parameters: Parameters, components: range | None = None, z: FloatArray | Density | None = None
+    rows: Rows,
+    parameters: Parameters,
+    components: range | None = None,
+    z: FloatArray | Density | None = None,
+    as_rows: bool = False,
 ) -> Statistics:
     """Statistics with full scatter matrices, of some components or, where they share a covariance, of their sum.
 
     Weight, mass and excess are those of all components.
     Responsibilities z, shape (N, G), are those of the parameters unless they are given, or those of another density.
+    Scatters of complete rows can be had `as_rows`.
     """
     chosen = range(len(parameters.weights)) if components is None else components
     density = Density.of(parameters, rows.has_gaps)
     n = len(chosen) // parameters.layout.n_sharing
-    return rows.map_sum(partial(chunk_scatter, density=density, n_covariances=n, components=chosen, given=z))
+    settings: dict[str, Any] = {"density": density, "n_covariances": n, "components": chosen, "given": z}
+    return rows.map_sum(partial(chunk_scatter, as_rows=as_rows, **settings))
 
 
 def chunk_scatter(
-    chunk: Chunk, density: Density, n_covariances: int, components: range, given: FloatArray | Density | None
+    chunk: Chunk,
+    density: Density,
+    n_covariances: int,
+    components: range,
+    given: FloatArray | Density | None,
+    as_rows: bool = False,
 ) -> Statistics:
     """Statistics of a chunk with full scatter matrices; see `full_scatter`."""
     if given is None or isinstance(given, Density):
@@ -127,8 +152,10 @@ def chunk_scatter(
     weight, tail = _reweighed(chunk, found, density)
     share = np.asarray(found.z * chunk.weights[:, None])
     mass, p = share.sum(axis=0), density.means.shape[1]
-    scatter = np.zeros((n_covariances, p, p))
+    scatter: Any = [[] for _ in range(n_covariances)] if as_rows else np.zeros((n_covariances, p, p))
     excess = _add_scatters(chunk, density, certain, share, components, scatter)
+    if as_rows:
+        scatter = RowScatters(GramMatrix.of(np.concatenate(centered)) for centered in scatter)
     weight = mass if weight is None else weight
     return Statistics(found.log_likelihood, weight, mass, excess, blurred(chunk, share), scatter, tail)
 
@@ -139,10 +166,11 @@ def _add_scatters(
     certain: FloatArray | None,
     share: FloatArray,
     components: range,
-    scatter: FloatArray,
+    scatter: Any,
 ) -> FloatArray:
     """Add the full scatters of some components of a chunk; return Σzu(x − μ) of all, shape (G, p).
 
+    Scatters are an array (covariances, p, p), or lists that take the rows √(zu) (x − μ).
     Between blocks a gap has no covariance with other values: the scatter there is that of the filled rows.
     """
     from blockmix.em.block.kernels import center
@@ -160,7 +188,9 @@ def _add_scatters(
             centered = np.empty((len(rows), chunk.X.shape[1]))
             center(chunk.X, rows, own, chunk.units, density.means[g], centered)
         excess[g] = np.sqrt(own[rows]) @ centered
-        if full is not None:
+        if isinstance(full, list):
+            full.append(centered)
+        elif full is not None:
             full += centered.T @ centered
     return excess
 

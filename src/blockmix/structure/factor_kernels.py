@@ -1,0 +1,231 @@
+"""Compiled loops of blocks of few factors: factor analysis by EM, of one block and of all nodes of a tree of columns.
+
+Importing this module loads Numba. Node v of a tree holds the columns ``span[v, 0]`` to ``span[v, 1]``, and covariances
+are given by `Entries`, as in `structure.kernels`. Loadings have shape (q, p): the long loops run over the columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from blockmix.structure.kernels import compiled, entry
+
+_FLOOR = 0.005  # least share of its variance that a column has of its own (Heywood cases end here)
+_NODE_STEPS = 5  # of EM at each node: the choice of groups agrees with that of converged factors
+
+
+@compiled
+def _invert(M: Any) -> float:
+    """Invert a small positive definite matrix in place, by Gauss and Jordan; returns its log-determinant."""
+    q, logdet = len(M), 0.0
+    for k in range(q):
+        pivot = max(M[k, k], 1e-300)
+        logdet += np.log(pivot)
+        M[k, k] = 1
+        for j in range(q):
+            M[k, j] /= pivot
+        for i in range(q):
+            if i != k:
+                factor = M[i, k]
+                M[i, k] = 0
+                for j in range(q):
+                    M[i, j] -= factor * M[k, j]
+    return logdet
+
+
+@compiled
+def _scores(lo: int, hi: int, loadings: Any, noise: Any, B: Any, M: Any) -> float:
+    """Weights B = M⁻¹ΛᵀΨ⁻¹ of the factor scores, M = I + ΛᵀΨ⁻¹Λ; returns log|M| and leaves M⁻¹ in M."""
+    q = len(loadings)
+    for a in range(q):
+        for b in range(a + 1):
+            value = 1.0 if a == b else 0.0
+            for i in range(lo, hi):
+                value += loadings[a, i] * loadings[b, i] / noise[i]
+            M[a, b] = M[b, a] = value
+    logdet = _invert(M)
+    for a in range(q):
+        for i in range(lo, hi):
+            B[a, i] = 0
+        for b in range(q):
+            for i in range(lo, hi):
+                B[a, i] += M[a, b] * loadings[b, i] / noise[i]
+    return logdet
+
+
+@compiled
+def _variance(S: Any, i: int) -> float:
+    """Diagonal entry; 1 if the matrix is not dense, as it is a correlation then."""
+    return S[0][i, i] if len(S[0]) else 1.0
+
+
+@compiled
+def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, found: Any) -> None:
+    """Write S_ij B_aj, summed over the columns [start, stop), to found (q, p) for the rows [lo, hi)."""
+    dense, left, right, spare = S
+    if len(left) == 0:
+        for i in range(lo, hi):
+            for a in range(len(B)):
+                value = 0.0
+                for j in range(start, stop):
+                    value += dense[i, j] * B[a, j]
+                found[a, i] = value
+        return
+    for a in range(len(B)):
+        total = np.zeros(right.shape[1])
+        for j in range(start, stop):
+            for k in range(len(total)):
+                total[k] += right[j, k] * B[a, j]
+        for i in range(lo, hi):
+            value = spare[i] * B[a, i] if start <= i < stop else 0.0
+            for k in range(len(total)):
+                value += left[i, k] * total[k]
+            found[a, i] = value
+
+
+@compiled
+def factor_step(S: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any) -> float:
+    """One step of parameter-expanded EM, in place; returns the deviance before it.
+
+    Θ = M⁻¹ + BSBᵀ = CCᵀ; Λ ← SBᵀ C⁻ᵀ; ψ ← max(diag S − rowsum Λ², least).
+    """
+    B, SB, theta, C = work
+    q = len(loadings)
+    deviance = _scores(lo, hi, loadings, noise, B, theta)
+    _product(S, lo, hi, lo, hi, B, SB)
+    for i in range(lo, hi):
+        deviance += np.log(noise[i]) + _variance(S, i) / noise[i]
+        for a in range(q):
+            deviance -= loadings[a, i] * SB[a, i] / noise[i]
+    for a in range(q):
+        for b in range(a + 1):
+            value = theta[a, b]
+            for i in range(lo, hi):
+                value += B[a, i] * SB[b, i]
+            for k in range(b):
+                value -= C[a, k] * C[b, k]
+            C[a, b] = np.sqrt(max(value, 1e-300)) if a == b else value / C[b, b]
+    for i in range(lo, hi):
+        own = _variance(S, i)
+        for a in range(q):
+            value = SB[a, i]
+            for b in range(a):
+                value -= C[a, b] * loadings[b, i]
+            loadings[a, i] = value / C[a, a]
+            own -= loadings[a, i] ** 2
+        noise[i] = max(own, least[i])
+    return deviance
+
+
+@compiled
+def _workspace(q: int, p: int) -> Any:
+    """Room for the steps of EM: B, SB, Θ and C."""
+    return np.empty((q, p)), np.empty((q, p)), np.empty((q, q)), np.empty((q, q))
+
+
+@compiled
+def factor_fit(S: Any, lo: int, hi: int, loadings: Any, noise: Any, tolerance: float, max_steps: int) -> float:
+    """EM for columns lo = 0 to hi until the deviance falls by less than the tolerance, in place; returns the deviance.
+
+    The floor of the noise is lowered to the start where that is below it, so that no step is for the worse. The bounds
+    are arguments because a literal 0 would have the steps compiled again.
+    """
+    q, c = loadings.shape
+    least, work = np.empty(c), _workspace(q, c)
+    old, own = np.empty((q, c)), np.empty(c)
+    for i in range(c):
+        least[i] = min(_FLOOR * _variance(S, i), noise[i])
+    before = np.inf
+    for step in range(max_steps + 1):
+        _copy(lo, hi, loadings, noise, old, own)
+        deviance = factor_step(S, lo, hi, loadings, noise, least, work)
+        if before - deviance < tolerance or step == max_steps:
+            break
+        before = deviance
+    # The deviance is that before the last step, which is taken back.
+    _copy(lo, hi, old, own, loadings, noise)
+    return deviance
+
+
+@compiled
+def _copy(lo: int, hi: int, source: Any, noise: Any, target: Any, target_noise: Any) -> None:
+    """Copy loadings and noise of the columns lo to hi; loadings that the source lacks are 0."""
+    for i in range(lo, hi):
+        for a in range(len(target)):
+            target[a, i] = source[a, i] if a < len(source) else 0.0
+        target_noise[i] = noise[i]
+
+
+@compiled
+def _join(R: Any, lo: int, stop: int, hi: int, loadings: Any, noise: Any, work: Any) -> None:
+    """Loadings of the columns of [stop, hi) on the factors of those of [lo, stop), by regression."""
+    B, q = work[0], len(loadings)
+    _scores(lo, stop, loadings, noise, B, work[2])
+    _product(R, stop, hi, lo, stop, B, loadings)
+    for i in range(stop, hi):
+        shared = 0.0
+        for a in range(q):
+            shared += loadings[a, i] ** 2
+        if shared > 0.9:
+            for a in range(q):
+                loadings[a, i] *= np.sqrt(0.9 / shared)
+            shared = 0.9
+        noise[i] = 1 - shared
+
+
+@compiled
+def _one_factor(R: Any, lo: int, stop: int, hi: int, one: Any, noise: Any, least: Any, work: Any) -> float:
+    """One factor of a node, from that of its larger branch [lo, stop), in place; returns the deviance."""
+    deviance = np.inf
+    if hi - lo > 2:
+        _join(R, lo, stop, hi, one, noise, work)
+        for _ in range(_NODE_STEPS):
+            deviance = factor_step(R, lo, hi, one, noise, least, work)
+        return deviance
+    r = entry(R, lo, lo + 1)
+    size = np.sqrt(min(abs(r), 0.9))
+    one[0, lo], one[0, lo + 1] = size, size if r >= 0 else -size
+    noise[lo] = noise[lo + 1] = 1 - size * size
+    return deviance
+
+
+@compiled
+def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
+    """Deviance of q factors at every node of c > q columns with (c − q)² > c + q, else infinite, shape (2p − 1,).
+
+    A node starts from the factors of its larger branch, which has its first columns, or if that is better from one
+    factor of each branch.
+    """
+    p = len(tree) + 1
+    deviances, least = np.full(2 * p - 1, np.inf), np.full(p, _FLOOR)
+    one, one_noise, small = np.zeros((1, p)), np.ones(p), _workspace(1, p)
+    many, noise, work = np.zeros((q, p)), np.ones(p), _workspace(q, p)
+    apart, apart_noise = np.zeros((q, p)), np.ones(p)
+    trial, trial_noise = np.zeros((q, p)), np.ones(p)
+    for k in range(p - 1):
+        lo, hi = span[p + k, 0], span[p + k, 1]
+        c, left = hi - lo, np.intp(tree[k, 0])
+        stop = span[left if span[left, 0] == lo else np.intp(tree[k, 1]), 1]
+        _copy(lo, hi, one, one_noise, apart, apart_noise)
+        for i in range(stop, hi):
+            if q > 1:
+                apart[0, i], apart[1, i] = 0.0, one[0, i]
+        deviance = _one_factor(R, lo, stop, hi, one, one_noise, least, small)
+        if c <= q or (c - q) ** 2 <= c + q:
+            _copy(lo, hi, one, one_noise, many, noise)
+        elif q == 1:
+            deviances[p + k] = deviance
+        else:
+            if hi - stop == 1:
+                apart[1, stop], apart_noise[stop] = 0.3, 0.9
+            _join(R, lo, stop, hi, many, noise, work)
+            _copy(lo, hi, many, noise, trial, trial_noise)
+            ahead = factor_step(R, lo, hi, trial, trial_noise, least, work)
+            _copy(lo, hi, apart, apart_noise, trial, trial_noise)
+            if factor_step(R, lo, hi, trial, trial_noise, least, work) < ahead:
+                _copy(lo, hi, apart, apart_noise, many, noise)
+            for _ in range(_NODE_STEPS):
+                deviances[p + k] = factor_step(R, lo, hi, many, noise, least, work)
+    return deviances
