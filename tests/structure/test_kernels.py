@@ -11,8 +11,8 @@ from strategies import Matrix, covariance, seeds
 
 from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
 from blockmix.structure.block_models import FULL, BlockModel, FactorBlock, TreeBlock
-from blockmix.structure.gram import entries
 from blockmix.structure.factor_kernels import factor_step
+from blockmix.structure.gram import entries
 from blockmix.structure.moments import correlation
 from blockmix.structure.types import IntArray
 
