@@ -210,3 +210,16 @@ def test_kinds_of_models_are_compared(wine_csv: str) -> None:
     page = Path("out/report.html").read_text()
     run("report", "out/model.blockmix")
     assert len(Path("out/report.html").read_text()) == pytest.approx(len(page), rel=0.01)
+
+
+def test_a_table_too_wide_for_a_page_is_fitted_without_one(wine_csv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Red if the page is tried, whose p × p matrices do not fit into memory, or if that of an earlier fit stays.
+    monkeypatch.setattr("blockmix.cli.running._SHOWN_COLUMNS", 13)
+    run("fit", wine_csv, "--components", "2", "--out", "out")
+    assert Path("out/report.html").exists()
+    monkeypatch.setattr("blockmix.cli.running._SHOWN_COLUMNS", 12)
+    done = run("fit", wine_csv, "--components", "2", "--out", "out")
+    assert "no report.html: the table has 13 columns, and it shows at most 12" in done.stderr
+    assert "--top-variance 12" in done.stderr
+    assert "report.html" not in summary_of("out")["files"]
+    assert not Path("out/report.html").exists()

@@ -29,6 +29,7 @@ from blockmix.structure.partition import Partition
 _LINES = 14  # printed for one component
 _FARTHEST = 5  # rows listed
 _SHOWN_ROWS = 20_000  # rows of a large table that the page and the figures show
+_SHOWN_COLUMNS = 5000  # up to which a page is written: its maps and trees are made from several p × p matrices
 
 
 def run(
@@ -59,9 +60,14 @@ def run(
                 with progress_bar("drawing the figures"):
                     write_figures(folder, shown, fitted, more.figures)
             names = sorted(path.name for path in folder.iterdir())
-            summary["files"] = [*names, results.SUMMARY, results.REPORT]
+            has_page = summary["columns"] <= _SHOWN_COLUMNS
+            summary["files"] = [*names, results.SUMMARY, *([results.REPORT] if has_page else [])]
             results.write_json(folder / results.SUMMARY, summary)
-            report(folder / results.REPORT, fitted, shown, command)
+            if has_page:
+                report(folder / results.REPORT, fitted, shown, command)
+            else:
+                most = f"it shows at most {_SHOWN_COLUMNS}; --top-variance {_SHOWN_COLUMNS} gives one"
+                note(f"no {results.REPORT}: the table has {summary['columns']} columns, and {most}")
     print_summary(summary, fitted, writing.json)
     if fitted.interrupted:
         if fitted.stability is None:

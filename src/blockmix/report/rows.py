@@ -130,9 +130,10 @@ def _discriminants(subject: Subject) -> tuple[FloatArray, list[float]]:
         W += weight * block.dense()
     W /= np.outer(centers.scale, centers.scale)
     M = (centers.standardized() * np.sqrt(centers.weights)[:, None]).T
-    values, vectors = np.linalg.eigh(M.T @ np.linalg.solve(W, M))
+    solved = np.linalg.solve(W, M)
+    values, vectors = np.linalg.eigh(M.T @ solved)
     kept = [k for k in (-1, -2) if values[k] > 1e-6]
-    V = np.linalg.solve(W, M) @ vectors[:, kept] / np.sqrt(values[kept])
+    V = solved @ vectors[:, kept] / np.sqrt(values[kept])
     return V, [float(values[k] / values[values > 0].sum()) for k in kept]
 
 
