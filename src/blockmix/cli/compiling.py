@@ -27,7 +27,7 @@ def _listener(before: int) -> Any:
     """What is told of each loop that is not in the cache; signals are checked for after that many of them."""
     from numba.core import event
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         said = False
 
         def on_start(self, event: object) -> None:

@@ -52,7 +52,7 @@ def test_every_step_from_anywhere_raises_the_likelihood(seed: int, letters: str)
 @pytest.mark.parametrize("seed", [0, 1, 3, 4])
 def test_a_gain_is_promised_only_if_rounding_leaves_it(seed: int) -> None:
     # A column alone in its group, with noise at the floor: without it nothing is left of the sums of the group, so its
-    # prediction is its variance. What is left of the sums is rounding, more than d; such gains made the likelihood fall.
+    # prediction is its variance. What is left of the sums is rounding, more than d; such gains lowered the likelihood.
     rows = ArrayRows.standardized(factor_rows(seed, n=40, p=6))
     chosen = replace(
         random_parameters(seed),

@@ -222,9 +222,7 @@ def sharpened_together(
     return noise
 
 
-def certain_gain(
-    noise: FloatArray, c: FloatArray, V: FloatArray, seen: Scatter, old: FactorParameters
-) -> FloatArray:
+def certain_gain(noise: FloatArray, c: FloatArray, V: FloatArray, seen: Scatter, old: FactorParameters) -> FloatArray:
     """What each column gains at least by another noise, for c and V of `home_predictions`, shape (G, p).
 
     V takes the column itself out of the sums of its group. Where its noise is tiny little is left of them, and V has an
