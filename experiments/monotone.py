@@ -82,18 +82,10 @@ def fit(task: Task) -> dict[str, float]:
             model.fit(X)
         except Exception as error:
             documented = str(error).startswith(DOCUMENTED)
-            figures = {
-                "fall": 0.0,
-                "error": float(not documented),
-                "refused": float(documented),
-                "nan": 0.0,
-                "worst": 0.0,
-            }
-            return {**figures, "what": f"{settings} {error!r}"}
-    steps, scale = (
-        np.diff(model.log_likelihood_trace_),
-        rounding(model, X, model._parameters.precisions * X.astype(float).var(axis=0)),
-    )
+            ended = {"error": float(not documented), "refused": float(documented), "what": f"{settings} {error!r}"}
+            return {"fall": 0.0, "nan": 0.0, "worst": 0.0, **ended}
+    precisions = model._parameters.precisions * X.astype(float).var(axis=0)
+    steps, scale = np.diff(model.log_likelihood_trace_), rounding(model, X, precisions)
     parts = (model.predict_proba(X), model.means_, model.covariances_, model.outlier_scores_, model.score_samples(X))
     values = np.concatenate([part.ravel() for part in parts])
     return {

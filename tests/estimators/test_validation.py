@@ -10,6 +10,8 @@ import pytest
 from fits import LABELS, Fit, quiet, table
 from strategies import Matrix
 
+from blockmix import BlockDiagonalCovariance, FactorBiclustering
+
 
 def with_entry(value: object) -> Any:
     X = table().astype(type(value) if isinstance(value, str) else float)
@@ -29,7 +31,12 @@ RULES = (
 )
 Case = tuple[dict[str, Any], Any, Any, str]
 DEGENERATE: dict[str, Case] = {
-    "inf": ({}, with_entry(np.inf), None, "Input X contains infinity or a value too large for dtype('float64')."),
+    "inf": (
+        {},
+        with_entry(np.inf),
+        None,
+        "X has infinity in column 1 (1): the number of such cells is in brackets; fill or drop them",
+    ),
     "text": ({}, [["a", "b"], ["c", "d"]], None, "could not convert string to float: 'a'"),
     "no rows": (
         {},
@@ -230,6 +237,25 @@ def test_columns_of_a_data_frame_that_hold_no_numbers_are_named(values: Any) -> 
         ValueError, match=r"^column level holds text or dates, not numbers: drop or encode such columns"
     ):
         Fit().fit(X)
+
+
+@pytest.mark.parametrize("kind", [object, str])
+@pytest.mark.parametrize("model", [Fit(2), BlockDiagonalCovariance(), FactorBiclustering(2, 2)])
+def test_columns_of_an_array_that_hold_no_numbers_are_named(model: Any, kind: Any) -> None:
+    X = table().astype(kind)
+    X[3, 1] = X[4, 5] = "b"
+    with pytest.raises(
+        ValueError, match=r"^columns 1, 5 hold text or dates, not numbers: drop or encode such columns$"
+    ):
+        model.fit(X)
+
+
+def test_infinity_in_an_array_is_counted_by_column() -> None:
+    X = table()
+    X[3, 1] = X[4, 5] = X[5, 5] = np.inf
+    for model in (Fit(2), BlockDiagonalCovariance(), FactorBiclustering(2, 2)):
+        with pytest.raises(ValueError, match=r"infinity in column 1 \(1\), 5 \(2\): the number of such cells"):
+            model.fit(X)
 
 
 def test_a_refused_fit_leaves_the_last_one_as_it_was() -> None:

@@ -93,17 +93,21 @@ def _plain(X: Any) -> Any:
 
 def _explain(X: Any, error: Exception, gaps: bool) -> None:
     """Raise an error that names the columns that are not numbers, infinite or, unless taken, NaN."""
-    if hasattr(X, "columns") and hasattr(X, "to_numpy") and len(X):
+    is_frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
+    if is_frame and len(X):
         values = {str(name): np.asarray(X[name]) for name in X.columns}
         words = [str(name) for name in X.columns if not _are_numbers(X[[name]])]
-    elif isinstance(X, np.ndarray) and X.ndim == 2 and ("NaN" in str(error) or "infinity" in str(error)):
-        values, words = {str(j): X[:, j] for j in range(X.shape[1])}, []
+    elif isinstance(X, np.ndarray) and X.ndim == 2:
+        values = {str(j): X[:, j] for j in range(X.shape[1])}
+        words = [name for name, column in values.items() if X.dtype.kind in "OUS" and not _are_numbers(column[:, None])]
     else:
         return
+    one = len(words) == 1
     if words and any(reason in str(error) for reason in ("could not convert", "Cannot cast", "be promoted")):
+        advice = ", for example with X.select_dtypes('number')" if is_frame else ""
         raise ValueError(
-            f"column {_listed(words)} {'holds' if len(words) == 1 else 'hold'} text or dates, not numbers: drop or "
-            "encode such columns, for example with X.select_dtypes('number')"
+            f"{'column' if one else 'columns'} {_listed(words)} {'holds' if one else 'hold'} text or dates, not "
+            f"numbers: drop or encode such columns{advice}"
         ) from None
     refused = np.isinf if gaps else lambda column: ~np.isfinite(column)
     counts = {name: int(refused(column).sum()) for name, column in values.items() if column.dtype.kind == "f"}
