@@ -149,7 +149,6 @@ def test_nodes_of_trees_join_the_trees_of_their_branches(seed: int) -> None:
             assert found[p + k] >= TreeBlock().fit(R[lo:hi, lo:hi]).deviance - 1e-9
 
 
-@pytest.mark.xfail(strict=True, reason="zero loadings stay zero in EM: nodes never use more than two factors")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_third_factor_of_a_node_is_used(seed: int) -> None:
     # 14 columns of three factors: the root must come near its optimum, far below that of two factors.

@@ -14,6 +14,7 @@ from blockmix.structure.kernels import compiled, entry
 
 _FLOOR = 0.005  # least share of its variance that a column has of its own (Heywood cases end here)
 _NODE_STEPS = 5  # of EM at each node: the choice of groups agrees with that of converged factors
+_TRIAL_STEPS = 3  # of these, after which two starts are compared
 
 
 @compiled
@@ -192,40 +193,54 @@ def _one_factor(R: Any, lo: int, stop: int, hi: int, one: Any, noise: Any, least
 
 
 @compiled
+def _apart(stop: int, hi: int, at: int, one: Any, one_noise: Any, apart: Any, apart_noise: Any) -> None:
+    """Give the columns of [stop, hi), the smaller branch of a node, factor `at` for themselves."""
+    for i in range(stop, hi):
+        for a in range(len(apart)):
+            apart[a, i] = 0.0
+        apart[at, i], apart_noise[i] = one[0, i], one_noise[i]
+    if hi - stop == 1:
+        apart[at, stop], apart_noise[stop] = 0.3, 0.9
+
+
+@compiled
 def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
     """Deviance of q factors at every node of c > q columns with (c − q)² > c + q, else infinite, shape (2p − 1,).
 
-    A node starts from the factors of its larger branch, which has its first columns, or if that is better from one
-    factor of each branch.
+    A node starts from the factors of its larger branch, which has its first columns, or if that is better from these
+    and one for the smaller branch. If all are in use, each branch has one. A factor without loadings stays so in EM.
     """
     p = len(tree) + 1
-    deviances, least = np.full(2 * p - 1, np.inf), np.full(p, _FLOOR)
+    deviances, least, used = np.full(2 * p - 1, np.inf), np.full(p, _FLOOR), np.ones(2 * p - 1, np.intp)
     one, one_noise, small = np.zeros((1, p)), np.ones(p), _workspace(1, p)
     many, noise, work = np.zeros((q, p)), np.ones(p), _workspace(q, p)
     apart, apart_noise = np.zeros((q, p)), np.ones(p)
-    trial, trial_noise = np.zeros((q, p)), np.ones(p)
     for k in range(p - 1):
         lo, hi = span[p + k, 0], span[p + k, 1]
         c, left = hi - lo, np.intp(tree[k, 0])
-        stop = span[left if span[left, 0] == lo else np.intp(tree[k, 1]), 1]
-        _copy(lo, hi, one, one_noise, apart, apart_noise)
-        for i in range(stop, hi):
-            if q > 1:
-                apart[0, i], apart[1, i] = 0.0, one[0, i]
+        larger = left if span[left, 0] == lo else np.intp(tree[k, 1])
+        stop, spare = span[larger, 1], used[larger] if used[larger] < q else 1
+        if q > 1:
+            if spare == used[larger]:
+                _copy(lo, stop, many, noise, apart, apart_noise)
+            else:
+                _copy(lo, stop, one, one_noise, apart, apart_noise)
+            _apart(stop, hi, spare, one, one_noise, apart, apart_noise)
         deviance = _one_factor(R, lo, stop, hi, one, one_noise, least, small)
         if c <= q or (c - q) ** 2 <= c + q:
             _copy(lo, hi, one, one_noise, many, noise)
         elif q == 1:
             deviances[p + k] = deviance
         else:
-            if hi - stop == 1:
-                apart[1, stop], apart_noise[stop] = 0.3, 0.9
+            used[p + k] = used[larger]
             _join(R, lo, stop, hi, many, noise, work)
-            _copy(lo, hi, many, noise, trial, trial_noise)
-            ahead = factor_step(R, lo, hi, trial, trial_noise, least, work)
-            _copy(lo, hi, apart, apart_noise, trial, trial_noise)
-            if factor_step(R, lo, hi, trial, trial_noise, least, work) < ahead:
+            ahead = behind = 0.0
+            for _ in range(_TRIAL_STEPS):
+                ahead = factor_step(R, lo, hi, many, noise, least, work)
+                behind = factor_step(R, lo, hi, apart, apart_noise, least, work)
+            if behind < ahead:
                 _copy(lo, hi, apart, apart_noise, many, noise)
-            for _ in range(_NODE_STEPS):
+                used[p + k] = spare + 1
+            for _ in range(_NODE_STEPS - _TRIAL_STEPS):
                 deviances[p + k] = factor_step(R, lo, hi, many, noise, least, work)
     return deviances
