@@ -219,7 +219,7 @@ def test_a_table_too_wide_for_a_page_is_fitted_without_one(wine_csv: str, monkey
     assert Path("out/report.html").exists()
     monkeypatch.setattr("blockmix.cli.running._SHOWN_COLUMNS", 12)
     done = run("fit", wine_csv, "--components", "2", "--out", "out")
-    assert "no report.html: the table has 13 columns, and it shows at most 12" in done.stderr
+    assert "no report.html: the table has 13 columns, a page shows at most 12" in done.stderr
     assert "--top-variance 12" in done.stderr
     assert "report.html" not in summary_of("out")["files"]
     assert not Path("out/report.html").exists()

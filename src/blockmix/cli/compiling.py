@@ -1,4 +1,4 @@
-"""The compiled loops are made ready before a fit, with a message if they are not in the cache on disk."""
+"""Compile the loops of a fit in advance, with a message if they are not cached on disk."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def compile_loops() -> None:
 
     before = n_arrived()
     with warnings.catch_warnings(), event.install_listener("numba:compile", _listener(before)):
-        warnings.simplefilter("ignore")  # of a fit that nobody asked for
+        warnings.simplefilter("ignore")  # this fit is not the one that was asked for
         GaussianBiclustering(2, random_state=0, max_iter=2).fit(np.random.default_rng(0).standard_normal((40, 6)))
     raise_dropped(before)
 
 
 def _listener(before: int) -> Any:
-    """What is told of each loop that is not in the cache; signals are checked for after that many of them."""
+    """A listener to the compiler that announces it once and raises dropped signals, beyond the first `before`."""
     from numba.core import event
 
     class Listener(event.Listener):

@@ -29,7 +29,7 @@ from blockmix.structure.partition import Partition
 _LINES = 14  # printed for one component
 _FARTHEST = 5  # rows listed
 _SHOWN_ROWS = 20_000  # rows of a large table that the page and the figures show
-_SHOWN_COLUMNS = 5000  # up to which a page is written: its maps and trees are made from several p × p matrices
+_SHOWN_COLUMNS = 5000  # of a page, whose maps and trees need several p × p matrices
 
 
 def run(
@@ -66,8 +66,8 @@ def run(
             if has_page:
                 report(folder / results.REPORT, fitted, shown, command)
             else:
-                most = f"it shows at most {_SHOWN_COLUMNS}; --top-variance {_SHOWN_COLUMNS} gives one"
-                note(f"no {results.REPORT}: the table has {summary['columns']} columns, and {most}")
+                most = f"a page shows at most {_SHOWN_COLUMNS}: use --top-variance {_SHOWN_COLUMNS} to get one"
+                note(f"no {results.REPORT}: the table has {summary['columns']} columns, {most}")
     print_summary(summary, fitted, writing.json)
     if fitted.interrupted:
         if fitted.stability is None:

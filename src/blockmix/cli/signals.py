@@ -30,12 +30,12 @@ def _end(number: int, frame: object) -> None:
 
 
 def n_arrived() -> int:
-    """The number of signals so far."""
+    """Number of signals received so far."""
     return len(_arrived)
 
 
 def raise_dropped(since: int) -> None:
-    """Raise the exception of the first signal after that many again: as the command goes on, it was dropped."""
+    """Raise the next signal after the first `since` again: the command is still running, so its exception was lost."""
     for number in _arrived[since:]:
         signal.raise_signal(number)
 

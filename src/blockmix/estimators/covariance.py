@@ -36,7 +36,7 @@ from blockmix.structure.columns import (
     leading_loadings,
     refuse_constant,
 )
-from blockmix.structure.gram import worth_rows
+from blockmix.structure.gram import Covariance, worth_rows
 from blockmix.structure.moments import Moments, correlation
 from blockmix.structure.ranks import mid_ranks
 from blockmix.structure.types import FloatArray, IntArray, RandomState
@@ -168,10 +168,12 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
         return self
 
     def _holds_rows(self, rows: FloatArray) -> bool:
-        """Whether covariances are held as rows."""
+        """Whether covariances are stored as rows."""
         return worth_rows(*rows.shape, *filter(None, (as_grouping(self.grouping), self._rule())))
 
-    def _proposal(self, rows: FloatArray, weights: FloatArray | None, R: Any, n_rows: float, as_rows: bool) -> Proposal:
+    def _proposal(
+        self, rows: FloatArray, weights: FloatArray | None, R: Covariance, n_rows: float, as_rows: bool
+    ) -> Proposal:
         """The column groups, from the ranks of the rows or from the rows themselves, whose correlation is R."""
         rule = self._rule()
         ranked = self.correlation == "spearman" or (self.correlation == "auto" and hasattr(rule, "prefers_ranks"))
@@ -193,7 +195,7 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
             return AutoRule(self.block_model)
         return OptimalRule(self.block_model) if self.n_groups == "optimal" else as_rule(self.n_groups)
 
-    def _fit_blocks(self, R: Any, deviations: FloatArray, shapes: tuple[BlockModel, ...]) -> None:
+    def _fit_blocks(self, R: Covariance, deviations: FloatArray, shapes: tuple[BlockModel, ...]) -> None:
         """Blocks in their shapes from the correlation R, and their loadings."""
         keep, loadings = 1 - self.shrinkage_, list[FloatArray | None]()
         shaped = dict[int, FloatArray]()
@@ -217,7 +219,7 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
             raise ValueError(f'correlation={self.correlation!r} must be "auto", "pearson" or "spearman"')
         block_models(self.block_model)  # refuses an unknown one
 
-    def _shrinkages(self, R: Any, squares: FloatArray | None, n_rows: float) -> FloatArray:
+    def _shrinkages(self, R: Covariance, squares: FloatArray | None, n_rows: float) -> FloatArray:
         if self.shrinkage != "auto":
             return np.full(self.partition_.n_groups, float(self.shrinkage or 0.0))
         assert squares is not None

@@ -137,7 +137,7 @@ class EMMixture(Mixture, Generic[P, S]):
             results = self._multistart(rows, family, starts, self._reporter(callback, _shift(rows)), saved)
             try:
                 found = self._keep(results, rows, family)
-            except KeyboardInterrupt:  # the model is fitted: the last pass is made again, unless this comes twice
+            except KeyboardInterrupt:  # the model is fitted: repeat the last pass; a second interrupt is not caught
                 results = interrupted(results)
                 found = self._keep(results, rows, family)
         if saved is not None and results[0].result.outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):

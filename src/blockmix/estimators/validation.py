@@ -39,7 +39,7 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
 
 
 def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None, cast: bool = True) -> Rows:
-    """Rows in their own units, with the columns and the resolution of the fit, and of its type if they are cast."""
+    """Rows in their own units, with the columns and the resolution of the fit, and in its type if `cast`."""
     dtype = estimator.means_.dtype if cast else None
     if is_elsewhere(X):
         rows = opened(X, counts(sample_weight, None, 0), dtype, takes_gaps(estimator))
@@ -80,7 +80,7 @@ def matrix(estimator: Any, X: Any, gaps: bool | None = None, **checks: Any) -> A
 def _plain(X: Any) -> Any:
     """X with NaN for missing values that scikit-learn does not convert.
 
-    These are masked cells of an array, whose values it would take, and pandas.NA in columns of objects.
+    These are masked cells, whose hidden values it would use, and pandas.NA in object columns.
     """
     if isinstance(X, np.ma.MaskedArray):
         return np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
@@ -32,15 +31,13 @@ from blockmix.grouping.optimal import best_groups, best_shapes
 from blockmix.grouping.protocols import Grouping, Proposal, has_tree
 from blockmix.grouping.silhouette import silhouette
 from blockmix.structure.block_models import BlockModel, block_models
-from blockmix.structure.gram import Covariance, GramMatrix
+from blockmix.structure.gram import Covariance, products, shrunk, take_rows
 from blockmix.structure.moments import correlation
 from blockmix.structure.objective import bic_price
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray
 
 JOIN = 0.5  # a correlation that joins two chains must be at least this fraction of those within the weaker one
-_STRIP = 512  # rows of a matrix that are made at a time
-_COPY = 1e-9  # |r| of exact copies is this near 1
 
 
 class AutoRule(BaseEstimator):
@@ -73,11 +70,11 @@ class AutoRule(BaseEstimator):
     @property
     def takes_rows(self) -> bool:
         """Whether a `GramMatrix` may take the place of an array."""
-        return all(getattr(model, "takes_rows", False) for model in block_models(self.block_model))
+        return take_rows(*block_models(self.block_model))
 
     def choose(
         self,
-        S: Any,
+        S: Covariance,
         n_rows: float,
         grouping: Grouping,
         squares: FloatArray | None = None,
@@ -85,7 +82,6 @@ class AutoRule(BaseEstimator):
     ) -> Proposal:
         """Take the best cut; a grouping without a tree is asked for as many groups as that has."""
         models, R = block_models(self.block_model), correlation(S)
-        tempered: Any
         tempered, tails = (R, 1.0) if squares is None else (temper(R, squares), tail_factor(R, squares))
         effective, tree = (n_rows - 1) / tails, tree_of(grouping).tree(tempered)
         between = between_branches(tempered, tree)
@@ -94,7 +90,7 @@ class AutoRule(BaseEstimator):
         price = bic_price(n_rows) if price is None else price
         found = _clearest(tempered, effective, price, models, grouping, (tree, between[0]))
         if not has_tree(grouping):
-            common, found = found.common, grouping.group(S, found.partition.n_groups, n_rows)
+            common, found = found.common, grouping.group(S[:], found.partition.n_groups, n_rows)
             found = replace(found, common=common)
         return replace(found, shapes=best_shapes(R, found.partition, n_rows, price, models))
 
@@ -111,33 +107,11 @@ def temper(R: Covariance, squares: FloatArray) -> Covariance:
     ties. The result is positive semidefinite, as D R D + I − D² is.
     """
     d = (2 / np.maximum(2, (squares**2).sum(axis=0) - 2)) ** 0.25
-    if isinstance(R, GramMatrix):
-        return _tempered_rows(R, d)
-    tempered = R * d * d[:, None]
-    copies = np.abs(R) > 1 - _COPY
-    tempered[copies] = np.sign(R[copies])
-    return np.asarray(tempered)
-
-
-def _tempered_rows(R: GramMatrix, d: FloatArray) -> GramMatrix:
-    """The same for a `GramMatrix`. The d of copies are equal, so a row √(1 − d²) for each set of copies makes r = 1."""
-    heavy = np.flatnonzero(d < 1)
-    first, sign = np.empty_like(heavy), np.empty(len(heavy))
-    for start in range(0, len(heavy), _STRIP):
-        part = slice(start, start + _STRIP)
-        r = R[np.ix_(heavy[part], heavy)]
-        first[part] = (np.abs(r) > 1 - _COPY).argmax(axis=1)
-        sign[part] = np.sign(r[np.arange(len(r)), first[part]])
-    _, number, counts = np.unique(first, return_inverse=True, return_counts=True)
-    copied = counts[number] > 1
-    sets, number = np.unique(number[copied], return_inverse=True)
-    rows = np.zeros((len(R), len(sets)))
-    rows[heavy[copied], number] = (sign * np.sqrt(1 - d[heavy] ** 2))[copied]
-    return R.scaled(d) + GramMatrix(rows, np.ones(len(sets)), np.zeros(len(R)))
+    return shrunk(R, d)
 
 
 def _clearest(
-    R: Any,
+    R: Covariance,
     effective: float,
     price: float,
     models: Sequence[BlockModel],
@@ -149,7 +123,7 @@ def _clearest(
     loadings = background(R, effective)
     if loadings is None:
         return plain
-    rest: Any = without(R, loadings)
+    rest = without(R, loadings)
     tree = tree_of(grouping).tree(rest)
     cleared = _groups(rest, effective - 1, price, models, grouping, (tree, between_branches(rest, tree)[0]))
     better = silhouette(rest, cleared.partition) > silhouette(R, plain.partition) + MARGIN
@@ -157,7 +131,7 @@ def _clearest(
 
 
 def _groups(
-    R: Any,
+    R: Covariance,
     effective: float,
     price: float,
     models: Sequence[BlockModel],
@@ -188,25 +162,12 @@ def faint_joins(tree: FloatArray) -> BoolArray:
 
 def without(R: Covariance, loadings: FloatArray) -> Covariance:
     """Correlation that is left in R without a common factor with these loadings, positive semidefinite."""
-    if isinstance(R, GramMatrix):
-        return _rows_without(R, loadings)
-    rest = R - np.outer(loadings, loadings)
+    rest: Covariance = R - products(loadings[None], R)
     try:
         # Without one factor at most one eigenvalue is negative, far from the others.
-        values, vectors = eigsh(rest, 1, which="SA", v0=loadings, tol=1e-6, maxiter=300)
-    except ArpackNoConvergence:
-        values, vectors = eigh(rest, subset_by_index=[0, 0])
-    if values[0] < 0:
-        rest -= values[0] * np.outer(vectors[:, 0], vectors[:, 0])
-    return correlation(rest)
-
-
-def _rows_without(R: GramMatrix, loadings: FloatArray) -> GramMatrix:
-    """The same for a `GramMatrix`."""
-    rest = R.minus(loadings[None])
-    operator = LinearOperator(rest.shape, matvec=lambda v: rest @ v.ravel(), dtype=float)
-    try:
-        values, vectors = eigsh(operator, 1, which="SA", v0=loadings, tol=1e-6, maxiter=300)
+        values, vectors = eigsh(rest, 1, which="SA", v0=loadings, tol=1e-6, maxiter=300)  # type: ignore[call-overload]
     except ArpackNoConvergence:
         values, vectors = eigh(rest[:], subset_by_index=[0, 0])
-    return correlation(rest + GramMatrix.of(np.sqrt(max(-values[0], 0.0)) * vectors.T))
+    if values[0] < 0:
+        rest += products(np.sqrt(-values[0]) * vectors.T, R)
+    return correlation(rest)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, topmost
 from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.grouping.silhouette import silhouette
-from blockmix.structure.gram import Covariance, GramMatrix, entries
+from blockmix.structure.gram import Covariance, entries, row_squares
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray, IntArray
@@ -224,7 +224,7 @@ def background(R: Covariance, effective: float) -> FloatArray | None:
 
 def _leading_signs(R: Covariance) -> FloatArray:
     """Signs of the leading eigenvector, by power iterations from the column with the largest Σ r²."""
-    first = np.argmax(R.row_squares if isinstance(R, GramMatrix) else np.einsum("ij,ij->i", R, R))
+    first = np.argmax(row_squares(R))
     v = R[first : first + 1][0]
     for _ in range(30):
         v = R @ v

@@ -10,14 +10,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from blockmix.grouping.protocols import Proposal, TreeGrouping, check_n_groups, has_tree
-from blockmix.structure.gram import Covariance, GramMatrix
+from blockmix.structure.gram import Covariance, magnitudes
 from blockmix.structure.moments import correlation
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
 LINKAGES = ("average", "single", "complete")
 DISTANCES = ("correlation", "profile")
-_STRIP = 64  # rows of a matrix that are made at a time
 
 
 class HierarchicalGrouping(BaseEstimator):
@@ -67,9 +66,7 @@ class HierarchicalGrouping(BaseEstimator):
         if self.distance not in DISTANCES:
             raise ValueError(f"distance={self.distance!r} must be one of {', '.join(DISTANCES)}")
         # In place as far as possible: with many columns these matrices are the peak of the memory.
-        if isinstance(R, GramMatrix):
-            return _distances(R)
-        strength: FloatArray = np.abs(R, dtype=float)
+        strength = magnitudes(R)
         if self.distance == "correlation":
             return np.subtract(1, strength, out=strength)
         squares = np.einsum("ij,ij->i", strength, strength)
@@ -78,16 +75,6 @@ class HierarchicalGrouping(BaseEstimator):
         squared += squares
         squared += squares[:, None]
         return np.sqrt(np.maximum(squared, 0, out=squared), out=squared)
-
-
-def _distances(R: GramMatrix) -> FloatArray:
-    """1 − |R|, shape (p, p), made in strips."""
-    found = np.empty(R.shape)
-    for first in range(0, len(R), _STRIP):
-        strip = found[first : first + _STRIP]
-        np.abs(R[first : first + _STRIP], out=strip)
-        np.subtract(1, np.minimum(strip, 1, out=strip), out=strip)
-    return found
 
 
 def tree_of(grouping: object) -> TreeGrouping:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,7 +17,7 @@ from sklearn.base import BaseEstimator
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, spans, tree_of
 from blockmix.grouping.protocols import Grouping, Proposal, has_price, has_tree
 from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
-from blockmix.structure.gram import Covariance, reordered
+from blockmix.structure.gram import Covariance, reordered, take_rows
 from blockmix.structure.moments import correlation, definite_correlation
 from blockmix.structure.objective import bic_price, partition_prices
 from blockmix.structure.partition import Partition
@@ -53,11 +52,11 @@ class OptimalRule(BaseEstimator):
     @property
     def takes_rows(self) -> bool:
         """Whether a `GramMatrix` may take the place of an array."""
-        return all(getattr(model, "takes_rows", False) for model in block_models(self.block_model))
+        return take_rows(*block_models(self.block_model))
 
     def choose(
         self,
-        S: Any,
+        S: Covariance,
         n_rows: float,
         grouping: Grouping,
         squares: FloatArray | None = None,
@@ -75,9 +74,9 @@ class OptimalRule(BaseEstimator):
         if has_tree(grouping):
             return found
         if has_price(grouping):
-            own = grouping.group_at_price(S, n_rows, price)
+            own = grouping.group_at_price(S[:], n_rows, price)
         else:
-            own = grouping.group(S, found.partition.n_groups, n_rows)
+            own = grouping.group(S[:], found.partition.n_groups, n_rows)
         return replace(own, shapes=best_shapes(R, own.partition, n_rows, price, models))
 
 
@@ -99,7 +98,7 @@ class Cut:
 
 
 def best_groups(
-    R: Any,
+    R: Covariance,
     n_rows: float,
     price: float,
     models: Sequence[BlockModel],

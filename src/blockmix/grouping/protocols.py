@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from blockmix.structure.block_models import BlockModel
+from blockmix.structure.gram import Covariance
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -50,13 +51,16 @@ class Grouping(Protocol):
 
 
 class TreeGrouping(Grouping, Protocol):
-    """A grouping that cuts a tree: `group` returns the tree after its first p − K merges."""
+    """A grouping that cuts a tree: `group` returns the tree after its first p − K merges.
 
-    def tree(self, R: FloatArray) -> FloatArray:
+    It is given a `GramMatrix` in place of an array only if it has an attribute `takes_rows` that is true.
+    """
+
+    def tree(self, R: Covariance) -> FloatArray:
         """Linkage matrix of the columns of a correlation matrix in SciPy's format, shape (p − 1, 4)."""
         ...
 
-    def distances(self, R: FloatArray) -> FloatArray:
+    def distances(self, R: Covariance) -> FloatArray:
         """Distances between the columns that the tree is built from, shape (p, p)."""
         ...
 

@@ -6,7 +6,7 @@ Estimators take a name or an object for each. A grouping or rule of your own nee
 from __future__ import annotations
 
 from numbers import Integral
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -65,7 +65,7 @@ def as_rule(n_groups: object, name: str = "n_groups") -> Rule | None:
 
 
 def find_groups(
-    S: FloatArray,
+    S: Any,
     n_rows: float,
     n_groups: object,
     grouping: Grouping,
@@ -77,7 +77,7 @@ def find_groups(
     Parameters
     ----------
     S : array of shape (p, p)
-        Covariance estimated from n_rows rows.
+        Covariance estimated from n_rows rows; a `GramMatrix` if grouping and rule have a true `takes_rows`.
     n_rows : float
     n_groups : int, str or Rule
     grouping : Grouping

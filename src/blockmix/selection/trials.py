@@ -275,7 +275,7 @@ def _fit(
 def _refit_reporter(
     model: Any, on_iteration: Callable[[Progress], object] | None
 ) -> Callable[[int, int], object] | None:
-    """What reports refits to the listener of the iterations; None if there is none."""
+    """Callback of the refits, which reports them like iterations; None without a listener."""
     if on_iteration is None:
         return None
     objective = float(model.log_likelihood_trace_[-1])

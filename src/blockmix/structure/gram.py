@@ -1,7 +1,12 @@
-"""GramMatrix: a covariance or correlation of many columns, held as the few rows that it comes from.
+"""GramMatrix: a covariance or correlation of many columns, stored as the few rows that it was computed from.
 
-With N rows and p columns it takes p(N + 2) numbers in place of p², and a product with a vector as many operations. It
-is read like an array, by blocks or by rows. `worth_rows` decides where that pays.
+With N rows and p columns it takes p(N + 2) numbers instead of p², and a product with a vector as many operations. It
+is indexed like an array, by blocks or by rows. `worth_rows` decides when to use it. The functions below take either
+kind of matrix, so that no other folder has to ask which one it has.
+
+Entries differ from those of an array by rounding. Tied distances between columns, as between exact copies or columns of
+zeros and ones, may therefore be merged in another order, and the groups of such tables may differ. They are the same
+once distances are rounded to 12 digits.
 """
 
 from __future__ import annotations
@@ -16,6 +21,8 @@ from blockmix.structure.types import FloatArray, IntArray
 
 _MANY = 1000  # columns from which p × p matrices, and work of p² per node of a tree, take long
 _PER_ROW = 8  # columns per row from which products of rows are cheaper
+_STRIP = 64  # rows of a matrix that are computed at a time
+_COPY = 1e-9  # |r| of exact copies is this near 1
 
 
 class Entries(NamedTuple):
@@ -106,14 +113,10 @@ class GramMatrix:
         return np.asarray(self.variances - np.einsum("ij,ij->i", self.columns, self._signed))
 
     def __matmul__(self, v: FloatArray) -> FloatArray:
+        """Product with a vector."""
         return np.asarray(self.columns @ (v @ self._signed) + self._spare * v)
 
-    @property
-    def row_squares(self) -> FloatArray:
-        """Sum of the squares of each row, shape (p,)."""
-        products = (self._signed.T @ self._signed) @ self.columns.T
-        among = np.einsum("ij,ji->i", self.columns, products)  # with the diagonal of the products in place of ours
-        return np.asarray(among + self.variances**2 - (self.variances - self._spare) ** 2)
+    matvec = __matmul__  # SciPy's name for it
 
     def __add__(self, other: GramMatrix) -> GramMatrix:
         """The sum of both, by the rows of both."""
@@ -124,27 +127,12 @@ class GramMatrix:
     def __truediv__(self, divisor: float) -> GramMatrix:
         return replace(self, columns=self.columns / np.sqrt(divisor), variances=self.variances / divisor)
 
-    def raised(self, added: FloatArray) -> GramMatrix:
-        """The same with numbers, shape (p,), added to the diagonal."""
-        return replace(self, variances=self.variances + added)
-
-    def minus(self, rows: FloatArray) -> GramMatrix:
-        """The matrix less AᵀA for rows A, shape (m, p)."""
-        other = GramMatrix.of(rows)
+    def __sub__(self, other: GramMatrix) -> GramMatrix:
         return self + replace(other, signs=-other.signs, variances=-other.variances)
 
     def scaled(self, factors: FloatArray) -> GramMatrix:
         """The matrix of columns multiplied by factors, shape (p,), with the same diagonal."""
         return replace(self, columns=self.columns * factors[:, None])
-
-    def reordered(self, order: IntArray) -> GramMatrix:
-        """The matrix with its rows and columns in another order."""
-        return replace(self, columns=self.columns[order], variances=self.variances[order])
-
-    @property
-    def entries(self) -> Entries:
-        """The matrix for compiled loops."""
-        return Entries(np.empty((0, 0)), self.columns, self._signed, self._spare)
 
 
 Covariance: TypeAlias = FloatArray | GramMatrix
@@ -152,17 +140,103 @@ Covariance: TypeAlias = FloatArray | GramMatrix
 
 def entries(R: Covariance) -> Entries:
     """A correlation as compiled loops take it."""
-    if isinstance(R, GramMatrix):
-        return R.entries
     none = np.empty((0, 0))
+    if isinstance(R, GramMatrix):
+        return Entries(none, R.columns, R._signed, R._spare)
     return Entries(R, none, none, np.empty(0))
 
 
+def products(rows: FloatArray, like: Covariance) -> Any:
+    """AᵀA for rows A, shape (m, p), as the kind of matrix that `like` is."""
+    return GramMatrix.of(rows) if isinstance(like, GramMatrix) else rows.T @ rows
+
+
+def raised(S: Covariance, added: FloatArray) -> Covariance:
+    """S with numbers, shape (p,), added to its diagonal; an array is changed in place."""
+    if isinstance(S, GramMatrix):
+        return replace(S, variances=S.variances + added)
+    S.flat[:: len(S) + 1] += added
+    return S
+
+
 def reordered(R: Covariance, order: IntArray) -> Covariance:
-    """A matrix with its rows and columns in another order."""
-    return R.reordered(order) if isinstance(R, GramMatrix) else R[np.ix_(order, order)]
+    """R with its rows and columns in another order."""
+    if isinstance(R, GramMatrix):
+        return replace(R, columns=R.columns[order], variances=R.variances[order])
+    return R[np.ix_(order, order)]
+
+
+def gathered(S: Covariance, order: IntArray, blocks: IntArray, size: int) -> FloatArray:
+    """Blocks of S as a flat array of this size; a block has the columns ``order[lo:hi]`` and begins at `at`.
+
+    The rows of `blocks`, shape (K, 3), are lo, hi and at.
+    """
+    from blockmix.structure.kernels import gather  # loads Numba
+
+    flat = np.zeros(size)
+    if not isinstance(S, GramMatrix):
+        gather(S, order, blocks, flat)
+        return flat
+    lo, hi, at = blocks.T
+    for c in np.unique(hi - lo).tolist():
+        own = hi - lo == c
+        columns = order[lo[own, None] + np.arange(c)]
+        flat[at[own, None] + np.arange(c * c)] = S[columns[:, :, None], columns[:, None]].reshape(-1, c * c)
+    return flat
+
+
+def row_squares(R: Covariance) -> FloatArray:
+    """Sum of the squares of each row, shape (p,)."""
+    if not isinstance(R, GramMatrix):
+        return np.asarray(np.einsum("ij,ij->i", R, R))
+    inner = (R._signed.T @ R._signed) @ R.columns.T
+    among = np.einsum("ij,ji->i", R.columns, inner)  # with the diagonal of the products in place of ours
+    return np.asarray(among + R.variances**2 - (R.variances - R._spare) ** 2)
+
+
+def magnitudes(R: Covariance) -> FloatArray:
+    """|R| of a correlation as a new array in double precision, shape (p, p)."""
+    if not isinstance(R, GramMatrix):
+        return np.abs(R, dtype=float)
+    found = np.empty(R.shape)
+    for first in range(0, len(R), _STRIP):  # no second p × p matrix
+        strip = found[first : first + _STRIP]
+        np.minimum(np.abs(R[first : first + _STRIP], out=strip), 1, out=strip)
+    return found
+
+
+def shrunk(R: Covariance, d: FloatArray) -> Covariance:
+    """Correlations r_ij multiplied by d_i d_j, except those of exact copies, whose d are equal."""
+    if isinstance(R, GramMatrix):
+        return R.scaled(d) + _restored_copies(R, d)
+    found = R * d * d[:, None]
+    copies = np.abs(R) > 1 - _COPY
+    found[copies] = np.sign(R[copies])
+    return np.asarray(found)
+
+
+def _restored_copies(R: GramMatrix, d: FloatArray) -> GramMatrix:
+    """1 − d² between exact copies: one row √(1 − d²) for each set of copies."""
+    heavy = np.flatnonzero(d < 1)
+    first, sign = np.empty_like(heavy), np.empty(len(heavy))
+    for start in range(0, len(heavy), _STRIP):
+        part = slice(start, start + _STRIP)
+        r = R[np.ix_(heavy[part], heavy)]
+        first[part] = (np.abs(r) > 1 - _COPY).argmax(axis=1)
+        sign[part] = np.sign(r[np.arange(len(r)), first[part]])
+    _, number, counts = np.unique(first, return_inverse=True, return_counts=True)
+    copied = counts[number] > 1
+    sets, number = np.unique(number[copied], return_inverse=True)
+    columns = np.zeros((len(R), len(sets)))
+    columns[heavy[copied], number] = (sign * np.sqrt(1 - d[heavy] ** 2))[copied]
+    return GramMatrix(columns, np.ones(len(sets)), np.zeros(len(R)))
+
+
+def take_rows(*takers: object) -> bool:
+    """Whether all of these groupings, rules or shapes accept a `GramMatrix`: their `takes_rows` is true."""
+    return all(getattr(taker, "takes_rows", False) for taker in takers)
 
 
 def worth_rows(n_rows: int, n_columns: int, *takers: object) -> bool:
-    """Whether to hold covariances of so many rows and columns as rows: if they are wide and all takers accept that."""
-    return n_columns >= max(_MANY, _PER_ROW * n_rows) and all(getattr(taker, "takes_rows", False) for taker in takers)
+    """Whether to use a `GramMatrix` for a table of this shape: if it is wide and all takers accept one."""
+    return n_columns >= max(_MANY, _PER_ROW * n_rows) and take_rows(*takers)

@@ -133,3 +133,12 @@ def node_logdets(R: Any, tree: FloatArray, order: IntArray, span: IntArray, larg
             left, right = np.intp(tree[node - p, 0]), np.intp(tree[node - p, 1])
             node = left if span[left, 0] == start else right
     return logdets
+
+
+@njit(cache=True, nogil=True)
+def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
+    """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
+    for lo, hi, at in blocks:
+        for i in range(hi - lo):
+            for j in range(hi - lo):
+                flat[at + i * (hi - lo) + j] = matrix[columns[lo + i], columns[lo + j]]

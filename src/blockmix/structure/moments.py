@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from blockmix.structure.gram import Covariance, GramMatrix
+from blockmix.structure.gram import Covariance, GramMatrix, products
 from blockmix.structure.types import FloatArray
 
 M = TypeVar("M", FloatArray, GramMatrix, Covariance)
@@ -32,7 +32,7 @@ class Moments:
 
     weight: float
     mean: FloatArray
-    scatter: Any  # array of shape (p, p), or GramMatrix
+    scatter: Any  # Covariance, of the kind that `of` was asked for
 
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray | None = None, as_rows: bool = False) -> Moments:
@@ -72,10 +72,8 @@ class Moments:
 
     def about_origin(self) -> Moments:
         """Moments of the same rows if their mean is known to be zero."""
-        if isinstance(self.scatter, GramMatrix):
-            mean = GramMatrix.of(np.sqrt(self.weight) * self.mean[None])
-            return Moments(self.weight, np.zeros_like(self.mean), self.scatter + mean)
-        outer = np.outer(self.mean, self.mean) * self.scatter.dtype.type(self.weight)
+        root = self.mean.dtype.type(np.sqrt(self.weight))
+        outer = products(root * self.mean[None], self.scatter)
         return Moments(self.weight, np.zeros_like(self.mean), self.scatter + outer)
 
     @property
@@ -88,7 +86,7 @@ class Moments:
         """Maximum-likelihood covariance S = scatter / weight."""
         return np.asarray(self.scatter / self.scatter.dtype.type(self.weight))
 
-    def standardized(self, ridge: float) -> tuple[FloatArray, Any]:
+    def standardized(self, ridge: float) -> tuple[FloatArray, Covariance]:
         """S + ridge · diag(S) as deviations (p,) and correlation (p, p); the ridge is relative to each variance."""
         R = correlation(self.scatter, ridge)
         return np.sqrt(self.variances * R.dtype.type(1 + ridge)), R

@@ -19,6 +19,7 @@ from blockmix.em.block.e_step import Density
 from blockmix.em.block.kernels import NEGLIGIBLE, TILE
 from blockmix.em.block.parameters import Layout, Parameters
 from blockmix.rows import ArrayRows, Chunk
+from blockmix.structure.kernels import gather
 from blockmix.structure.partition import Partition
 
 many = settings(max_examples=300)
@@ -153,7 +154,7 @@ def _gathered(matrices: Matrix, layout: Layout) -> Matrix:
     for matrix, partition in zip(matrices, layout.distinct, strict=True):
         own = Layout((partition,))
         flat.append(np.zeros(own.size))
-        block_kernels.gather(matrix, partition.order, own.blocks, flat[-1])
+        gather(matrix, partition.order, own.blocks, flat[-1])
     return np.concatenate(flat)
 
 

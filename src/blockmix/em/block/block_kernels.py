@@ -50,15 +50,6 @@ def block_places(labels: Any) -> Any:
 
 
 @_compiled
-def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
-    """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
-    for lo, hi, at in blocks:
-        for i in range(hi - lo):
-            for j in range(hi - lo):
-                flat[at + i * (hi - lo) + j] = matrix[columns[lo + i], columns[lo + j]]
-
-
-@_compiled
 def normalize(flat: Any, added: Any, divisors: Any, order: Any, blocks: Any, first: Any) -> Any:
     """Add to the diagonals of flat scatters (covariances, p) and divide by (covariances,), in place; symmetric blocks.
 

@@ -98,7 +98,7 @@ class BlockFamily:
             density = Density.of(parameters, gaps=False)
             z = np.concatenate(list(rows.map(lambda chunk: posterior(chunk, density).z)))
             own = frozenset([_digest(z)])
-        # With many columns responsibilities are 0 and 1, and often those that the groups were found with.
+        # With many columns responsibilities are 0 and 1, and often the same as when the groups were last proposed.
         found = None if own and own == memory else self.proposer.regroup(rows, parameters, z)
         if found is None and rows.has_gaps:
             found = self._from_coarser_blocks(rows, parameters, self.objective(statistics, parameters))
@@ -141,5 +141,5 @@ class BlockFamily:
 
 
 def _digest(z: FloatArray) -> str:
-    """Short name of responsibilities."""
+    """Digest of responsibilities, which a checkpoint can hold where the array would be too large."""
     return sha256(np.ascontiguousarray(z, dtype=float).tobytes()).hexdigest()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from blockmix.grouping.protocols import Grouping
 from blockmix.grouping.registry import find_groups
 from blockmix.rows import Rows
 from blockmix.structure.block_models import FULL, BlockModel, block_models, cheaper_shapes
-from blockmix.structure.gram import Covariance, GramMatrix, worth_rows
+from blockmix.structure.gram import Covariance, gathered, products, raised, worth_rows
 from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
@@ -139,7 +138,7 @@ class Proposer:
                 yield start + at, statistics, scatter, states
 
     def holds_rows(self, rows: Rows, n_sharing: int) -> bool:
-        """Whether scatters are held as the rows that they come from: those of many columns and few rows in memory."""
+        """Whether scatters are stored as rows: those of complete rows in memory with many columns each."""
         takers = self.grouping, *(wanted for wanted in self.n_groups if not isinstance(wanted, int))
         wide = worth_rows(rows.n_rows * n_sharing, rows.n_columns, *takers)
         return wide and rows.is_array and not rows.has_gaps
@@ -153,19 +152,14 @@ class Proposer:
         n = weight + layout.n_sharing * prior.shrinkage
         if weight < statistics.least:
             # An empty component has the overall variances and nothing to group.
-            unit = GramMatrix.of(np.zeros((1, p))).raised(np.ones(p))
-            return unit if isinstance(scatter, GramMatrix) else np.eye(p), max(n, 2.0)
-        S = scatter / n
-        added = (layout.pooled(statistics.blur)[g] + layout.n_sharing * (prior.shrinkage + prior.ridge)) / n
-        if isinstance(S, GramMatrix):
-            S = S.raised(added)
-        else:
-            S.flat[:: p + 1] += added
+            return raised(products(np.zeros((1, p)), scatter), np.ones(p)), max(n, 2.0)
+        added = layout.pooled(statistics.blur)[g] + layout.n_sharing * (prior.shrinkage + prior.ridge)
+        S = raised(scatter / n, added / n)
         if not (S.diagonal() > NO_VARIANCE).all():
             raise ValueError(SINGULAR.format(g))
         return S, n
 
-    def _proposed(self, g: int, S: Any, n: float) -> Groups:
+    def _proposed(self, g: int, S: Covariance, n: float) -> Groups:
         if self.n_groups[g] == len(S):
             return Groups(Partition.separate(len(S)))
         found = find_groups(S, max(n, 2.0), self.n_groups[g], self.grouping, price=self.price or None)
@@ -208,11 +202,8 @@ def _centered(statistics: Statistics, old: Parameters, start: int) -> Iterator[C
     shift = statistics.means(old.means) - old.means
     for g, scatter in enumerate(statistics.scatter, start=start):
         own, mass = shift[old.layout.members(g)], statistics.mass[old.layout.members(g)]
-        if isinstance(scatter, GramMatrix):
-            yield scatter.minus(np.sqrt(mass)[:, None] * own)
-        else:
-            scatter -= (mass * own.T) @ own
-            yield scatter
+        scatter -= products(np.sqrt(mass)[:, None] * own, scatter)
+        yield scatter
 
 
 def _groups_of(parameters: Parameters) -> list[Groups | None]:
@@ -227,15 +218,4 @@ def _groups_of(parameters: Parameters) -> list[Groups | None]:
 
 def _gathered(matrix: Covariance, layout: Layout) -> FloatArray:
     """Blocks of a matrix (p, p), flat as in a layout of one covariance."""
-    from blockmix.em.block.block_kernels import gather
-
-    flat = np.zeros(layout.size)
-    if not isinstance(matrix, GramMatrix):
-        gather(matrix, layout.order[0], layout.blocks, flat)
-        return flat
-    lo, hi, at = layout.blocks.T
-    for c in np.unique(hi - lo).tolist():
-        own = hi - lo == c
-        columns = layout.order[0][lo[own, None] + np.arange(c)]
-        flat[at[own, None] + np.arange(c * c)] = matrix[columns[:, :, None], columns[:, None]].reshape(-1, c * c)
-    return flat
+    return gathered(matrix, layout.order[0], layout.blocks, layout.size)

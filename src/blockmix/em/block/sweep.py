@@ -17,7 +17,7 @@ from blockmix.em.block.parameters import Layout, Parameters, block_of
 from blockmix.em.block.tails import expected_logs
 from blockmix.rows import Chunk, Rows
 from blockmix.rows.sums import Additive
-from blockmix.structure.gram import GramMatrix
+from blockmix.structure.gram import GramMatrix, products
 from blockmix.structure.types import FloatArray, IntArray
 
 _EMPTY = 1e-10  # share of the rows below which a component has no moments of its own
@@ -69,8 +69,8 @@ class Statistics(Additive):
         return np.where(self.empty[:, None], 0.0, new)
 
 
-class RowScatters(tuple[GramMatrix, ...]):
-    """Full scatters as the rows that they come from, one per covariance; they add up as arrays do."""
+class RowScatters(list[GramMatrix]):
+    """Full scatters, one per covariance, stored as rows; they add up like an array of shape (covariances, p, p)."""
 
     ndim = 3
 
@@ -152,10 +152,9 @@ def chunk_scatter(
     weight, tail = _reweighed(chunk, found, density)
     share = np.asarray(found.z * chunk.weights[:, None])
     mass, p = share.sum(axis=0), density.means.shape[1]
-    scatter: Any = [[] for _ in range(n_covariances)] if as_rows else np.zeros((n_covariances, p, p))
+    none = RowScatters([GramMatrix.of(np.empty((0, p)))] * n_covariances)
+    scatter: Any = none if as_rows else np.zeros((n_covariances, p, p))
     excess = _add_scatters(chunk, density, certain, share, components, scatter)
-    if as_rows:
-        scatter = RowScatters(GramMatrix.of(np.concatenate(centered)) for centered in scatter)
     weight = mass if weight is None else weight
     return Statistics(found.log_likelihood, weight, mass, excess, blurred(chunk, share), scatter, tail)
 
@@ -168,9 +167,8 @@ def _add_scatters(
     components: range,
     scatter: Any,
 ) -> FloatArray:
-    """Add the full scatters of some components of a chunk; return Σzu(x − μ) of all, shape (G, p).
+    """Add the full scatters of some components of a chunk in place; return Σzu(x − μ) of all, shape (G, p).
 
-    Scatters are an array (covariances, p, p), or lists that take the rows √(zu) (x − μ).
     Between blocks a gap has no covariance with other values: the scatter there is that of the filled rows.
     """
     from blockmix.em.block.kernels import center
@@ -179,19 +177,17 @@ def _add_scatters(
     for g in range(len(excess)):
         own = np.ascontiguousarray(share[:, g])
         rows = np.flatnonzero(own)
-        full = scatter[g - components.start if len(scatter) > 1 else 0] if g in components else None
+        at = g - components.start if len(scatter) > 1 else 0
         if certain is not None:
             centered, extra = filled(chunk, density, g, rows, np.stack([certain[:, g] * chunk.weights, own]))
-            if full is not None:
-                _add_blocks(full, extra, density, g)
+            if g in components:
+                _add_blocks(scatter[at], extra, density, g)
         else:
             centered = np.empty((len(rows), chunk.X.shape[1]))
             center(chunk.X, rows, own, chunk.units, density.means[g], centered)
         excess[g] = np.sqrt(own[rows]) @ centered
-        if isinstance(full, list):
-            full.append(centered)
-        elif full is not None:
-            full += centered.T @ centered
+        if g in components:
+            scatter[at] += products(centered, scatter[at])
     return excess
 
 

@@ -36,7 +36,8 @@ def applies(rows: Rows, parameters: Parameters) -> bool:
 
 def sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     """Statistics as from `sweep.sweep`."""
-    from blockmix.em.block.block_kernels import gather, recenter
+    from blockmix.em.block.block_kernels import recenter
+    from blockmix.structure.kernels import gather
 
     layout, means = parameters.layout, parameters.means
     precision = parameters.covariances[0].precision()

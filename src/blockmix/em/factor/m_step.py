@@ -18,7 +18,7 @@ from blockmix.structure.types import FloatArray, IntArray
 
 _SCORING_STEPS = 4
 _TINY = 1e-300
-_DIGITS_LOST = 8  # roundings in a sum of a group without one column
+_DIGITS_LOST = 8  # rounding errors in the sums of a group with one column taken out
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,9 +223,9 @@ def sharpened_together(
 
 
 def certain_gain(noise: FloatArray, c: FloatArray, V: FloatArray, seen: Scatter, old: FactorParameters) -> FloatArray:
-    """What each column gains at least by another noise, for c and V of `home_predictions`, shape (G, p).
+    """Lower bound on what each column gains by another noise, for c and V of `home_predictions`, shape (G, p).
 
-    V takes the column itself out of the sums of its group. Where its noise is tiny little is left of them, and V has an
+    V takes the column itself out of the sums of its group. If its noise is tiny, this cancels digits, and V has an
     error of eps (1 + c/d)² times the largest squares: 0.02 in standardized columns at c = 1 and the default floor.
     """
     largest = (seen.variances + seen.means**2).max(axis=1, keepdims=True)

@@ -21,8 +21,8 @@ from blockmix.em.starts.starts import distinct
 from blockmix.rows import ArrayRows, Rows
 from blockmix.structure.types import FloatArray
 
-_SWEEPS = 5  # that show whether other first groups may overtake
-_FURTHER = 50  # gains like the last that they are granted: columns alone are far behind at first
+_SWEEPS = 5  # after which the objective of a fallback is bounded
+_FURTHER = 50  # times the last gain is added to that bound: columns alone start far behind
 _ROWS_PER_COLUMN = 2  # rows of a component from which a full covariance can judge
 _COLUMNS = 64  # up to which full covariances are swept: beyond that it would take longer than the rest of the fit
 

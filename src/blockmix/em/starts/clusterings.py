@@ -49,7 +49,7 @@ def clusterings(
 
 
 def by_ranks(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
-    """K-means on the normal scores of the columns, which neither skew nor far values attract."""
+    """K-means on the normal scores of the columns, which are insensitive to skew and outliers."""
     return kmeans(normal_scores(X, weights), weights, n_components, rng, _RESTARTS)
 
 

@@ -1,7 +1,7 @@
 """Completion of rows with gaps, for the clusterings of the default start only (docs/adr/0014).
 
-Rows with missing values come in; standardized tables without gaps go out. EM itself never sees a completed value. Two
-tables, because neither is the better start everywhere: neighbors keep clusters apart, regression keeps correlations.
+Rows with missing values become standardized tables without gaps. EM itself never sees a filled value. There are two
+tables because neither is the better start everywhere: neighbors keep clusters apart, regression keeps correlations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
 _NEIGHBORS = 7
-_DONORS = 1000  # rows among which neighbors are looked for
+_DONORS = 1000  # rows that are searched for neighbors
 _COLUMNS = 64  # up to which one covariance of all columns is fitted
 _STEPS, _PSEUDO_ROWS = 10, 64.0  # of that fit
 
@@ -34,8 +34,8 @@ def completed(rows: ArrayRows) -> list[FloatArray]:
 def by_neighbors(rows: ArrayRows) -> FloatArray:
     """Gaps filled by the mean of the nearest rows; by the mean of the column if none of them has a value.
 
-    The distance is the mean squared difference in the columns that both rows have. Of many rows, 1000 different ones
-    are candidates.
+    The distance is the mean squared difference over the columns that both rows have. At most 1000 distinct rows are
+    candidates.
     """
     X = (rows.X - rows.location) / rows.scale
     counted = np.flatnonzero(rows.weights > 0)
@@ -49,9 +49,9 @@ def by_neighbors(rows: ArrayRows) -> FloatArray:
 def _near_means(X: FloatArray, donors: FloatArray) -> FloatArray:
     """Rows X, shape (m, p), whose gaps have the means of the nearest donors, shape (D, p)."""
     found = X.copy()
-    open_rows = np.flatnonzero(np.isnan(X).any(axis=1))
+    incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
     values, there = np.nan_to_num(donors), ~np.isnan(donors)
-    for some in np.array_split(open_rows, -(-len(open_rows) // _DONORS) or 1):
+    for some in np.array_split(incomplete, -(-len(incomplete) // _DONORS) or 1):
         own, known = np.nan_to_num(X[some]), (~np.isnan(X[some])).astype(float)
         both = known @ there.T
         squares = own**2 @ there.T + known @ (values**2).T - 2 * (own @ values.T)

@@ -1,6 +1,6 @@
 """Short EM: which of many clusterings is the best start of a mixture, judged by t components with full covariances.
 
-Rows and responsibilities of many clusterings come in; what a few sweeps make of the best of them goes out. All
+It takes rows and the responsibilities of many clusterings, and returns those of the best one after a few sweeps. All
 clusterings are swept together: a Mahalanobis distance is linear in the products x_i x_j, in x and in 1, so the E-steps
 of all of them are one matrix product and their M-steps another.
 """
@@ -87,11 +87,11 @@ class Products:
 def best_start(
     X: FloatArray, weights: FloatArray, clusterings: list[FloatArray], spare: float, rng: np.random.RandomState
 ) -> tuple[IntArray, FloatArray]:
-    """Numbers of the clusterings, best first, and what the M-step is to start from, shape (N, G).
+    """Numbers of the clusterings, best first, and responsibilities for the first M-step, shape (N, G).
 
     The best has the fewest components with at most p + spare rows, then the highest likelihood. Its responsibilities
     after short EM are returned times the weights of the rows, at most 1: far rows count little in the first M-step.
-    Of many rows a part is swept, and the clustering itself is returned.
+    Of many rows only a sample is swept, and the clustering itself is returned.
 
     Parameters
     ----------
