@@ -7,7 +7,7 @@ its silhouette is clearly better.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -28,7 +28,7 @@ from blockmix.grouping.chance import (
 )
 from blockmix.grouping.hierarchical import tree_of
 from blockmix.grouping.optimal import best_groups, best_shapes
-from blockmix.grouping.protocols import Grouping, Proposal, has_tree
+from blockmix.grouping.protocols import Grouping, Proposal, TreeGrouping, has_tree
 from blockmix.grouping.silhouette import silhouette
 from blockmix.structure.block_models import BlockModel, block_models
 from blockmix.structure.gram import Covariance, products, shrunk, take_rows
@@ -88,7 +88,8 @@ class AutoRule(BaseEstimator):
         if too_few_rows(n_rows, len(R)) or not beyond_chance(tree, between, max(effective, 2.0)):
             return Proposal(Partition.separate(len(R)), tree)
         price = bic_price(n_rows) if price is None else price
-        found = _clearest(tempered, effective, price, models, grouping, (tree, between[0]))
+        groups = partial(_groups, price=price, models=models, grouping=grouping)
+        found = _clearest(tempered, effective, (tree, between[0]), tree_of(grouping), groups)
         if not has_tree(grouping):
             common, found = found.common, grouping.group(S[:], found.partition.n_groups, n_rows)
             found = replace(found, common=common)
@@ -113,19 +114,18 @@ def temper(R: Covariance, squares: FloatArray) -> Covariance:
 def _clearest(
     R: Covariance,
     effective: float,
-    price: float,
-    models: Sequence[BlockModel],
-    grouping: Grouping,
     known: tuple[FloatArray, FloatArray],
+    cutter: TreeGrouping,
+    groups: Callable[[Covariance, float, tuple[FloatArray, FloatArray]], Proposal],
 ) -> Proposal:
     """Groups in R, or in R without its background if those are clearer; `known` as for `_groups`, of R."""
-    plain = _groups(R, effective, price, models, grouping, known)
+    plain = groups(R, effective, known)
     loadings = background(R, effective)
     if loadings is None:
         return plain
     rest = without(R, loadings)
-    tree = tree_of(grouping).tree(rest)
-    cleared = _groups(rest, effective - 1, price, models, grouping, (tree, between_branches(rest, tree)[0]))
+    tree = cutter.tree(rest)
+    cleared = groups(rest, effective - 1, (tree, between_branches(rest, tree)[0]))
     better = silhouette(rest, cleared.partition) > silhouette(R, plain.partition) + MARGIN
     return replace(cleared, common=float(np.median(np.abs(loadings)) ** 2)) if better else plain
 
@@ -133,10 +133,10 @@ def _clearest(
 def _groups(
     R: Covariance,
     effective: float,
+    known: tuple[FloatArray, FloatArray],
     price: float,
     models: Sequence[BlockModel],
     grouping: Grouping,
-    known: tuple[FloatArray, FloatArray],
 ) -> Proposal:
     """Groups of the best cut, given the tree of R and Σ r² between the branches of each merge."""
     # (ν − 1.5) log(1 − r²) has the mean of a χ², as Bartlett found; ν log(1 − r²) finds groups in few rows by chance.
