@@ -17,6 +17,7 @@ from sources import NAMES, table
 from strategies import Matrix
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
+from blockmix.datasets import load_wine
 from blockmix.em.block import sweep as sweep_module
 from blockmix.em.block.family import BlockFamily
 
@@ -154,6 +155,15 @@ def test_groups_are_proposed_from_coarser_blocks() -> None:
     assert found.log_likelihood_trace_[-1] > without.log_likelihood_trace_[-1] + 10
     same = found.column_labels_[0][:, None] == found.column_labels_[0]
     assert (same == (groups[:, None] == groups)).mean() > 0.9
+
+
+def test_coarser_blocks_propose_groups_of_small_components() -> None:
+    # Components of 60 rows: with 64 pseudo-rows in the coarser blocks most columns stay alone, and the fit ends 8 below.
+    X = np.asarray(load_wine().data, dtype=float)
+    gaps = with_gaps(X, 0.3, np.random.default_rng(0))
+    complete = GaussianBiclustering(3, random_state=0, warm_start=True).fit(X)
+    found = GaussianBiclustering(3, random_state=0).fit(gaps)
+    assert found.log_likelihood_trace_[-1] > complete.fit(gaps).log_likelihood_trace_[-1]
 
 
 def test_impute_is_the_expectation_given_the_row_and_keeps_values() -> None:
