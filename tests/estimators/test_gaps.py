@@ -158,7 +158,7 @@ def test_groups_are_proposed_from_coarser_blocks() -> None:
 
 
 def test_coarser_blocks_propose_groups_of_small_components() -> None:
-    # Components of 60 rows: with 64 pseudo-rows in the coarser blocks most columns stay alone, and the fit ends 8 below.
+    # Components of 60 rows: with 64 pseudo-rows in the coarser blocks columns stay alone, and the fit ends 8 below.
     X = np.asarray(load_wine().data, dtype=float)
     gaps = with_gaps(X, 0.3, np.random.default_rng(0))
     complete = GaussianBiclustering(3, random_state=0, warm_start=True).fit(X)
