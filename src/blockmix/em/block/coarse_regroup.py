@@ -21,8 +21,8 @@ from blockmix.structure.partition import Partition
 from blockmix.structure.types import FloatArray
 
 _LARGEST = 64  # columns of a coarse block: of 40 columns with 30 % missing caps of 8, 16, 64 give ARI 0.90, 0.92, 0.99
-# Pseudo-rows per column of the largest coarse block. They must stay few beside the rows of a component: 64 of them halve
-# the correlations of the 60 rows that a component of Wine has, and with 30 % missing columns then stay alone.
+# Pseudo-rows per column of the largest coarse block. They must be few compared with the rows of a component: 64 of them
+# halve the correlations of the 60 rows of a component of Wine, and with 30 % missing its columns stay alone.
 _PSEUDO_ROWS = 0.5
 _STEPS = 3
 
