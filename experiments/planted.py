@@ -1,8 +1,8 @@
 """Three planted clusters in a table of 300 rows and 2000 columns: ARI at G = 3, and the number of clusters by BIC.
 
-Not a result of the paper. The table is that of `starts.py`: modules of 25 columns with correlation 0.4, and each
-cluster is shifted by 1.2 deviations in a tenth of the columns. `select` runs with its defaults, which compare own and
-shared covariances here. Draws start at 100: the default start was shaped on the first ones.
+Not a result of the paper. The table is that of `starts.py`: modules of 25 columns with correlation 0.4; each cluster is
+shifted by 1.2 deviations in a tenth of the columns. `select` runs with its defaults, which compare own and shared
+covariances here. Draws start at 100: the default start was shaped on the first ones.
 """
 
 from __future__ import annotations

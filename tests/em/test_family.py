@@ -88,6 +88,9 @@ class SphericalFamily:
     def thin(self, parameters: Spheres, spare: int = 0) -> NDArray[Any]:
         return np.flatnonzero(parameters.variances <= 1e-9)
 
+    def resting(self, parameters: Spheres) -> NDArray[Any]:
+        return self.thin(parameters)
+
     def loose(self, tol: float) -> float:
         return tol
 

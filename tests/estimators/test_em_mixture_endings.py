@@ -20,6 +20,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from blockmix.em.block.family import BlockFamily
 from blockmix.em.multistart import Progress
 from blockmix.estimators import em_mixture
+from blockmix.estimators.cautions import CautionWarning
 
 
 def test_the_iteration_limit_warns() -> None:
@@ -52,6 +53,22 @@ def test_a_component_with_too_few_rows_is_named() -> None:
         {"n_components": 2, "init": np.repeat([0, 1], [40, 44])},
     ):
         Fit(**{"n_components": 3, "n_column_groups": 1, "init": labels, **advice}).fit(X)
+
+
+@pytest.mark.parametrize("rounding", [True, False])
+def test_few_rows_of_rounded_values_do_not_rest_on_the_ridge(rounding: bool) -> None:
+    # One row with values that others have too: its variances are those of the rounding, whatever the ridge.
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((60, 2)))
+    X[-1] = [6, 6]
+    labels = np.repeat([0, 1], [59, 1])
+    likelihoods = []
+    for ridge in (1e-6, 1e-12):
+        with pytest.warns(CautionWarning if rounding else ConvergenceWarning, match=r"^component 1 has 1\.0 rows"):
+            model = Fit(2, 2, init=labels, rounding=rounding, ridge=ridge).fit(X)
+        assert (model.outcome_ == "degenerate") is not rounding
+        likelihoods.append(model.log_likelihood_)
+    assert (abs(likelihoods[0] - likelihoods[1]) < 1e-3) is rounding
 
 
 def with_a_third(left: float) -> Matrix:

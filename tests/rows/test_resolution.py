@@ -26,11 +26,17 @@ from blockmix.structure.partition import Partition
 
 
 def literal_widths(x: Matrix, counts: Any = None) -> dict[float, float]:
-    """δ of each repeated value: the smaller distance to the k-th value below and above, or to the outermost."""
+    """δ of each repeated value: the smaller distance to the k-th value below and above, or to the outermost.
+
+    The smallest step for the other values, where fewer than half of the rows have one.
+    """
     x = np.sort(np.repeat(x, np.ones(len(x), dtype=int) if counts is None else counts))
     found = {}
-    for value in np.unique(x):
+    distinct, counts = np.unique(x, return_counts=True)
+    for value in distinct:
         below, above, k = x[x < value], x[x > value], int((x == value).sum())
+        if k < 2 and len(x) > 1 and 2 * counts[counts > 1].sum() > len(x):
+            found[float(value)] = float(np.diff(distinct).min())
         if k < 2 or k == len(x):
             continue
         widths = []
@@ -61,7 +67,12 @@ def test_steps_of_a_tenth_have_a_width_of_a_tenth() -> None:
 def test_a_binary_column_has_a_width_of_one() -> None:
     assert of([0, 0, 0, 1, 1]) == pytest.approx({0: 1, 1: 1})
     assert of([0] * 99 + [1] * 2) == pytest.approx({0: 1, 1: 1})
-    assert of([0] * 99 + [1]) == pytest.approx({0: 1})  # the single 1 is not repeated
+    assert of([0] * 99 + [1]) == pytest.approx({0: 1, 1: 1})
+
+
+def test_a_value_that_occurs_once_is_exact_unless_the_column_is_recorded_in_steps() -> None:
+    assert of([0, 0, 0, 0.5, 1, 3]) == pytest.approx({0: 3})
+    assert of([0, 0, 0, 0, 0.5, 1, 3]) == pytest.approx({0: 3, 0.5: 0.5, 1: 0.5, 3: 0.5})
 
 
 def test_zeros_of_half_the_rows_have_the_spread_of_the_other_half() -> None:

@@ -98,7 +98,11 @@ class Family(Protocol[P, S]):
         ...
 
     def thin(self, parameters: P, spare: int = 0) -> IntArray:
-        """Components with hardly more rows than they need, whose likelihood rests on a penalty or a floor."""
+        """Components with at most `spare` rows more than they need."""
+        ...
+
+    def resting(self, parameters: P) -> IntArray:
+        """Thin components whose likelihood rests on a penalty or a floor."""
         ...
 
     def loose(self, tol: float) -> float:

@@ -267,6 +267,12 @@ class EMMixture(Mixture, Generic[P, S]):
         ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
         self.outcome_ = ended.value
         others = cautions(best.state.parameters, rows, self.log_likelihood_ + _shift(rows))
+        if not degenerate:
+            counts = best.state.parameters.weights * rows.total_weight
+            others += [
+                f"component {g} has {counts[g]:.1f} rows, too few to estimate its covariance: ask for fewer components"
+                for g in family.thin(best.state.parameters)[:1]
+            ]
         return [
             *(ConvergenceWarning(message) for message in messages + degenerate),
             *(CautionWarning(message) for message in others),
@@ -279,7 +285,7 @@ class EMMixture(Mixture, Generic[P, S]):
             f"component {g} has lost all rows: fewer components or another start may fit better"
             for g in np.flatnonzero(counts < MIN_ROWS)
         ]
-        thin = [g for g in family.thin(parameters).tolist() if counts[g] >= MIN_ROWS]
+        thin = [g for g in family.resting(parameters).tolist() if counts[g] >= MIN_ROWS]
         return messages + [self._thin_message(g, float(counts[g]), parameters) for g in thin[:1]]
 
     def plot_trace(self, *, ax: Axes | None = None) -> Axes:

@@ -23,8 +23,10 @@ def deviations(X: Any, weights: Any, shift: Any, offset: Any, squares: Any) -> N
 def repeated_values(ordered: Any, weights: Any, most: int) -> Any:
     """Values of each sorted column (n, p) whose weight is 2 or more, and the width of the interval of each.
 
-    Column j has the values ``first[j]`` to ``first[j + 1]``; none if they are more than `most` or its only value. NaN
-    comes last in a column and is not a value. The weights (n, p) are sorted likewise.
+    Where they hold more than half of the weight the column is recorded in steps, and its other values are listed too,
+    with the smallest step as their width. Column j has the values ``first[j]`` to ``first[j + 1]``; none if they are
+    more than `most` or its only value. NaN comes last in a column and is not a value. The weights (n, p) are sorted
+    likewise.
     """
     n, p = ordered.shape
     first, values, widths = np.zeros(p + 1, np.int64), np.empty(n * p), np.empty(n * p)
@@ -39,9 +41,12 @@ def repeated_values(ordered: Any, weights: Any, most: int) -> Any:
                 value[d], mass[d] = x, 0.0
                 d += 1
             mass[d - 1] += weights[i, j]
+        repeated, step = 0.0, np.inf
         for k in range(d):
             total += mass[k]
             upper[k] = total
+            repeated += mass[k] if mass[k] >= 2 else 0.0
+            step = min(step, value[k] - value[k - 1]) if k > 0 else step
         stop = first[j]
         for k in range(d if d > 1 else 0):
             if mass[k] >= 2:
@@ -54,6 +59,9 @@ def repeated_values(ordered: Any, weights: Any, most: int) -> Any:
                 left = value[k] - value[below] if below < k else np.inf
                 right = value[above] - value[k] if above > k else np.inf
                 values[stop], widths[stop] = value[k], min(left, right)
+                stop += 1
+            elif 2 * repeated > total:
+                values[stop], widths[stop] = value[k], step
                 stop += 1
         first[j + 1] = stop if stop - first[j] <= most else first[j]
     return first, values[: first[p]], widths[: first[p]]

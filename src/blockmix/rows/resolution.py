@@ -3,7 +3,9 @@
 Rows come in; a variance for every value that is recorded more than once goes out. A value that k rows share is known
 only to within its neighbourhood: an interval as wide as the distance to the k-th value below or above it, whichever is
 nearer. Steps of 0.1 give 0.1, a 0/1 column gives 1, and zeros that are half of a column give the spread of the other
-half. An interval of width δ leaves a variance of δ²/12; a mixture must not explain the value more sharply than that.
+half. A value that occurs once is exact, unless more than half of the values of its column are repeated: then it is
+known to within the smallest step of the column. An interval of width δ leaves a variance of δ²/12; a mixture must not
+explain the value more sharply than that.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class Resolution:
     first : array of shape (D + 1,)
         Where the values of each of them start.
     values, variances : flat arrays
-        Repeated values, ascending within a column, and δ²/12.
+        Values that are not exact, ascending within a column, and δ²/12.
     """
 
     columns: IntArray

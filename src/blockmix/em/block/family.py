@@ -127,6 +127,16 @@ class BlockFamily:
         needed = np.array([parameters.layout.rows_needed(g) for g in range(len(parameters.weights))])
         return np.flatnonzero(parameters.weights * self.total_weight <= needed + spare)
 
+    def resting(self, parameters: Parameters) -> IntArray:
+        """Thin components with a direction in which most of the variance is the ridge.
+
+        The ridge ρ adds ρ/n to each variance, so tr(Σ⁻¹)ρ/n counts such directions. Rounded values may leave none.
+        """
+        thin = self.thin(parameters)
+        counts = parameters.weights[thin] * self.total_weight
+        rests = self.proposer.prior.ridge * parameters.precisions[thin].sum(axis=1) > counts / 2
+        return np.asarray(thin[rests])
+
     def loose(self, tol: float) -> float:
         """Tolerance per row at which the groups are first revised."""
         return max(tol, _LOOSE)

@@ -69,6 +69,10 @@ class FactorFamily:
         few = parameters.weights * self.total_weight <= 2
         return np.flatnonzero(resting | (few & (not self.model.shared_noise)))
 
+    def resting(self, parameters: FactorParameters) -> IntArray:
+        """The same components: fewer rows than these leave the noise on its floor."""
+        return self.thin(parameters)
+
     def loose(self, tol: float) -> float:
         """Tolerance per row at which the groups are first revised."""
         return max(tol, _LOOSE * len(self.model.floor))
