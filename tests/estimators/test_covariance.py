@@ -372,7 +372,12 @@ def with_entry(value: object) -> Any:
 
 
 DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
-    "inf": ({}, with_entry(np.inf), None, "Input X contains infinity or a value too large for dtype('float64')."),
+    "inf": (
+        {},
+        with_entry(np.inf),
+        None,
+        "X has infinity in column 1 (1): the number of such cells is in brackets; fill or drop them",
+    ),
     "text": ({}, [["a", "b"], ["c", "d"]], None, "could not convert string to float: 'a'"),
     "K < 1": ({"n_groups": 0}, rows(), None, "n_groups=0 must be at least 1"),
     "K > p": ({"n_groups": 9}, rows(), None, "n_groups=9 exceeds the 8 columns of X"),
