@@ -116,7 +116,9 @@ def only(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("iteration", [0, 5, 12])
-@pytest.mark.parametrize("setting", [{}, {"shared_covariance": True}, {"n_column_groups": 2, "shrinkage": 0.1}])
+@pytest.mark.parametrize(
+    "setting", [{}, {"shared_covariance": True}, {"n_column_groups": 2, "shrinkage": 0.1, "init": "kmeans"}]
+)
 def test_an_ended_fit_goes_on_from_any_iteration(iteration: int, setting: dict[str, Any], tmp_path: Path) -> None:
     path, expected = tmp_path / "fit", fitted(None, **setting)
     assert expected.n_iter_ > 12

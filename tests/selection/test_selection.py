@@ -601,7 +601,7 @@ def test_iterations_are_reported() -> None:
     X = np.random.default_rng(0).standard_normal((60, 3))
     X[:30] += 5
     iterations: list[Any] = []
-    table = select(X, [1, 2, 3], on_iteration=iterations.append, random_state=0)
+    table = select(X, [1, 2, 3], on_iteration=iterations.append, init="kmeans", random_state=0)
     assert len(iterations) == sum(row.model.n_iter_ for row in table.rows)
     with pytest.raises(ValueError, match="on_iteration is not called from the processes of n_jobs=2"):
         select(X, [1, 2], on_iteration=iterations.append, n_jobs=2)
