@@ -102,11 +102,10 @@ def begin(found: BlockFamily, rows: ArrayRows, z: Matrix, tol: float) -> LoopSta
 def parameters_with(layout: Layout, rows: ArrayRows, z: Matrix, prior: Prior | None = None) -> Parameters:
     """The M-step from responsibilities with given column groups."""
     numbers = tuple(partition.n_groups for partition in layout.partitions)
-    return (
-        family(rows, *numbers, grouping=Fixed(*layout.distinct), shared=layout.shared, prior=prior)
-        .first(rows, z)
-        .parameters
-    )
+    # A grouping is not asked for as many groups as there are columns.
+    asked = [partition for partition in layout.distinct if partition.n_groups < rows.n_columns] or layout.distinct
+    chosen = family(rows, *numbers, grouping=Fixed(*asked), shared=layout.shared, prior=prior)
+    return chosen.first(rows, z).parameters
 
 
 def values(rows: ArrayRows) -> Matrix:
