@@ -25,8 +25,8 @@ def needed_memory(n_rows: int, n_columns: int) -> float:
     --------
     >>> f"{needed_memory(100, 10_000) / 1e9:.1f} GB"
     '1.2 GB'
-    >>> f"{needed_memory(5000, 10_000) / 1e9:.1f} GB"
-    '6.6 GB'
+    >>> f"{needed_memory(4000, 10_000) / 1e9:.1f} GB"
+    '6.3 GB'
     """
     wide = worth_rows(n_rows, n_columns)
     copies, matrices = (_WIDE_COPIES, _WIDE_MATRICES) if wide else (_COPIES, _MATRICES)
