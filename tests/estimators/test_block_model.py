@@ -110,7 +110,7 @@ def test_the_trace_ends_at_the_objective(shape: Any, shared: bool) -> None:
     # Log-likelihood, penalty of the ridge, price: literal. Red if the price of the structure of a tree is left out.
     X = table(2)
     model = quiet(
-        X, block_model=shape, shared_covariance=shared, rounding=False, random_state=0, tol=1e-7, max_iter=1000
+        X, block_model=shape, shared_covariance=shared, rounding=False, random_state=0, tol=1e-9, max_iter=20_000
     )
     assert model.converged_
     share, scale = len(X) / 2 * model.ridge, X.std(axis=0)
