@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+PAUSE = 0.1  # seconds
+
 
 def in_turns(
     ours: Callable[[], object],
@@ -14,13 +16,18 @@ def in_turns(
     turns: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float, float]:
-    """Median seconds of both, and the median of the ratios."""
+    """Median seconds of both, and the median of the ratios.
+
+    BLAS threads keep a core busy for a while after their last product; the pause lets them fall asleep.
+    """
     times = []
     for _ in range(turns):
-        start = clock()
-        ours()
-        middle = clock()
-        theirs()
-        times.append((middle - start, clock() - middle))
+        pair = []
+        for function in (ours, theirs):
+            time.sleep(PAUSE)
+            start = clock()
+            function()
+            pair.append(clock() - start)
+        times.append(pair)
     a, b = np.array(times).T
     return float(np.median(a)), float(np.median(b)), float(np.median(a / b))

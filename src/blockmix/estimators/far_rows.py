@@ -69,10 +69,10 @@ def limits(n_columns: int) -> FloatArray:
 
 def far_rows(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:
     """Outlier scores and groups of the rows of a chunk with these components, and how many values they have."""
-    distances = group_distances(chunk, labels, parameters)
+    distances, groups = farthest_groups(chunk, labels, parameters)
     return {
-        "outlier_scores_": np.nansum(distances, axis=1).astype(chunk.X.dtype),
-        "outlier_groups_": farthest_groups(chunk, distances, labels, parameters),
+        "outlier_scores_": distances.astype(chunk.X.dtype),
+        "outlier_groups_": groups,
         "n_values_": chunk.observed.astype(np.min_scalar_type(chunk.X.shape[1])),
     }
 

@@ -83,12 +83,15 @@ class ArrayRows(Rows):
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several chunks are worked on at a time."""
         chunks = places(self.n_rows, self.n_columns)
-        n_threads = min(self.n_threads, len(chunks))
-        if n_threads == 1:
+        if min(self.n_threads, len(chunks)) == 1:
             yield from (function(self._chunk(place)) for place in chunks)
-            return
-        with ThreadPoolExecutor(n_threads) as pool:
-            yield from in_order(pool, lambda place: function(self._chunk(place)), chunks, 2 * n_threads)
+        else:
+            yield from in_order(self._pool, lambda place: function(self._chunk(place)), chunks, 2 * self.n_threads)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        # Kept while the rows are: to start threads for every sweep takes a tenth of a fit of 200 000 x 50.
+        return ThreadPoolExecutor(self.n_threads)
 
     def _chunk(self, place: slice) -> Chunk:
         if place.start in self._chunks:

@@ -41,7 +41,8 @@ class BlockFamily:
         found = self.with_tails(self.proposer.first(rows, z))
         # Without this leap EM takes 15 sweeps instead of 4 on normal data.
         leapt = leap(rows, found, 0.0) if self.heavy else None
-        return Regroup(leapt or found, changed=True, memory=frozenset() if self.heavy else frozenset([_digest(z[:])]))
+        known = not self.heavy and self.proposer.holds_rows(rows, found.layout.n_sharing)
+        return Regroup(leapt or found, changed=True, memory=frozenset([_digest(z[:])] if known else []))
 
     def layouts(self, n_columns: int, judged: bool) -> dict[str, BlockFamily]:
         """Return the family with each kind of first column groups worth a start, by name.

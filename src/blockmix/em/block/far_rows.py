@@ -6,6 +6,8 @@ the group that makes a row far can be named.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from blockmix.em.block.e_step import Density
@@ -19,41 +21,40 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
 
     As in the E-step a rounded value has the mean of the squared distances of the values that it stands for.
     """
-    from blockmix.em.block.gap_kernels import TILE
-    from blockmix.em.block.kernels import block_distances
-
-    n_groups = [partition.n_groups for partition in parameters.layout.partitions]
-    found = np.full((len(labels), max(n_groups)), np.nan)
-    density, gain = Density.of(parameters, chunk.has_gaps), np.empty(TILE) if chunk.has_gaps else None
-    for g in np.unique(labels).tolist():
-        rows = np.flatnonzero(labels == g)
-        own = np.empty((len(rows), n_groups[g]))
-        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, own)
-        found[rows, : n_groups[g]] = own
-    return np.asarray(np.minimum(found, np.finfo(chunk.X.dtype).max))
+    most = max(partition.n_groups for partition in parameters.layout.partitions)
+    found = np.full((len(labels), most), np.nan)
+    for _, rows, own in _by_component(chunk, labels, parameters):
+        found[rows, : own.shape[1]] = own
+    return found
 
 
-def farthest_groups(chunk: Chunk, distances: FloatArray, labels: IntArray, parameters: Parameters) -> IntArray:
-    """The column group in which each row is least likely, shape (m,), from distances (m, K).
+def farthest_groups(chunk: Chunk, labels: IntArray, parameters: Parameters) -> tuple[FloatArray, IntArray]:
+    """δ of each row from its component, and the column group in which it is least likely, shapes (m,).
 
     Groups of different sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    sizes: FloatArray = np.ones((len(parameters.means), distances.shape[1]))
-    for g, partition in enumerate(parameters.layout.partitions):
-        sizes[g, : partition.n_groups] = partition.sizes
-    if chunk.has_gaps:
-        sizes, labels = _n_values(chunk, labels, parameters, sizes[labels]), np.arange(len(labels))
-    spread = 2 / (9 * np.maximum(sizes, 1))
-    slopes, levels = 1 / np.cbrt(np.maximum(sizes, 1)) / np.sqrt(spread), (1 - spread) / np.sqrt(spread)
-    scores = np.fmax(np.cbrt(distances) * slopes[labels] - levels[labels], -np.inf)  # NaN: there is no such group
-    scores = np.where(sizes[labels] > 0, scores, -np.inf)
-    groups: IntArray = scores.argmax(axis=1).astype(np.min_scalar_type(-distances.shape[1]))
-    return groups
+    partitions = parameters.layout.partitions
+    most = max(partition.n_groups for partition in partitions)
+    distances, groups = np.empty(len(labels)), np.empty(len(labels), np.min_scalar_type(-most))
+    for g, rows, own in _by_component(chunk, labels, parameters):
+        sizes: FloatArray = partitions[g].sizes.astype(float)
+        if chunk.has_gaps:
+            sizes = ~np.isnan(chunk.X[rows]) @ (partitions[g].labels[:, None] == np.arange(len(sizes))).astype(float)
+        spread = 2 / (9 * np.maximum(sizes, 1))
+        scores = (np.cbrt(own / np.maximum(sizes, 1)) - (1 - spread)) / np.sqrt(spread)
+        distances[rows] = own.sum(axis=1)
+        groups[rows] = np.where(sizes > 0, scores, -np.inf).argmax(axis=1)
+    return distances, groups
 
 
-def _n_values(chunk: Chunk, labels: IntArray, parameters: Parameters, sizes: FloatArray) -> FloatArray:
-    """Number of values that each row has in the column groups of its component, in place of their sizes (m, K)."""
-    for g, partition in enumerate(parameters.layout.partitions):
-        rows, K = np.flatnonzero(labels == g), partition.n_groups
-        sizes[rows, :K] = ~np.isnan(chunk.X[rows]) @ (partition.labels[:, None] == np.arange(K)).astype(float)
-    return sizes
+def _by_component(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Iterator[tuple[int, IntArray, FloatArray]]:
+    """Each component that rows have, these rows, and their δ_k, shape (k, K)."""
+    from blockmix.em.block.gap_kernels import TILE
+    from blockmix.em.block.kernels import block_distances
+
+    density, gain = Density.of(parameters, chunk.has_gaps), np.empty(TILE) if chunk.has_gaps else None
+    for g in np.unique(labels).tolist():
+        rows = np.flatnonzero(labels == g)
+        own = np.empty((len(rows), parameters.layout.partitions[g].n_groups))
+        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, own)
+        yield g, rows, np.minimum(own, np.finfo(chunk.X.dtype).max)

@@ -14,13 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.em.block.gap_kernels import TILE, complete, explain, largest, load_blurs, single_gains, workspace
+from blockmix.em.block.gap_kernels import (
+    TILE,
+    complete,
+    explain,
+    find_gaps,
+    largest,
+    load_blurs,
+    single_gains,
+    tiles,
+    workspace,
+)
 from blockmix.em.block.gap_kernels import compiled as _compiled
+from blockmix.em.block.gap_kernels import inlined as _inlined
 
 NEGLIGIBLE = -46.0  # log-responsibility (1e-20) from which a row adds nothing to the moments of a component
 
 
-@_compiled
+@_inlined
 def _load(X: Any, rows: Any, location: Any, inverse: Any, tile: Any) -> None:
     """Standardize some rows into the columns of a tile (p, TILE), eight at a time: that fills a line of the cache."""
     whole = len(rows) // 8 * 8
@@ -42,6 +53,33 @@ def _load(X: Any, rows: Any, location: Any, inverse: Any, tile: Any) -> None:
             tile[j, r] = (X[rows[r], j] - location[j]) * inverse[j]
 
 
+@_inlined
+def _center(tile: Any, n: Any, columns: Any, mean: Any, centered: Any) -> None:
+    """Write x − μ of the n rows of a tile, group by group, to centered (p, TILE)."""
+    for i in range(len(columns)):
+        j = columns[i]
+        m = mean[j]
+        for r in range(n):
+            centered[i, r] = tile[j, r] - m
+
+
+@_inlined
+def _add_distances(centered: Any, n: Any, blocks: Any, b: Any, whiteners: Any, white: Any, distance: Any) -> None:
+    """Add ‖W (x − μ)‖² of n rows in block b with whitener W. Two columns at a time: 1.2 to 1.5 × as fast as one."""
+    lo, hi, at = blocks[b, 0], blocks[b, 1], blocks[b, 2]
+    for i in range(hi - lo):
+        row, odd = at + i * (hi - lo), (i + 1) % 2
+        w = whiteners[row] if odd else 0.0
+        for r in range(n):
+            white[r] = w * centered[lo, r]
+        for j in range(odd, i + 1, 2):
+            w, v = whiteners[row + j], whiteners[row + j + 1]
+            for r in range(n):
+                white[r] += w * centered[lo + j, r] + v * centered[lo + j + 1, r]
+        for r in range(n):
+            distance[r] += white[r] * white[r]
+
+
 @_compiled
 def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain: Any) -> None:
     """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
@@ -54,48 +92,32 @@ def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain:
     rounded, variances, codes = rounding
     level, means, order, blocks, first, whiteners, precisions, _, inverses = density
     m, p = X.shape
-    G = len(level)
     rows = np.arange(m)
-    tile, centered = np.empty((p, TILE)), np.empty((largest(blocks), TILE))
-    white, distance, gained = np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    tile, centered = tiles(p), tiles(p)
+    white, distance, gained = tiles(1)[0], tiles(1)[0], tiles(1)[0]
     if gain is not None:
-        work = workspace(centered)
-        blurs, singles = np.zeros((p if len(rounded) else 0, TILE)), np.empty((G, p))
+        work, singles = workspace(p, largest(blocks)), np.empty(means.shape)
+        blurs = np.zeros((p if len(rounded) else 0, TILE))
         single_gains(first, blocks, inverses, singles)
     for start in range(0, m, TILE):
         n = min(TILE, m - start)
         _load(X, rows[start : start + n], location, inverse, tile)
         if gain is not None:
+            find_gaps(tile, n, work)
             load_blurs(rows[start : start + n], rounding, blurs)
-        for g in range(G):
+        for g in range(len(level)):
             for r in range(n):
                 distance[r] = gained[r] = 0
             for d in range(len(rounded)):
                 precision = precisions[g, rounded[d]]
                 for r in range(n):
                     distance[r] += precision * variances[d, codes[start + r, d]]
-            for lo, hi, at in blocks[first[g] : first[g + 1]]:
-                if gain is None:
-                    for i in range(hi - lo):
-                        j = order[g, lo + i]
-                        mean = means[g, j]
-                        for r in range(n):
-                            centered[i, r] = tile[j, r] - mean
-                else:
-                    columns, P = order[g, lo:hi], inverses[at : at + (hi - lo) ** 2]
-                    explain(tile, n, blurs, columns, means[g], P, singles[g, lo:hi], work, (distance, gained))
-                for i in range(hi - lo):
-                    row, odd = at + i * (hi - lo), (i + 1) % 2
-                    w = whiteners[row] if odd else 0.0
-                    for r in range(n):
-                        white[r] = w * centered[0, r]
-                    # Two columns at a time: 1.2 to 1.5 times as fast as one.
-                    for j in range(odd, i + 1, 2):
-                        w, v = whiteners[row + j], whiteners[row + j + 1]
-                        for r in range(n):
-                            white[r] += w * centered[j, r] + v * centered[j + 1, r]
-                    for r in range(n):
-                        distance[r] += white[r] * white[r]
+            _center(tile, n, order[g], means[g], centered)
+            if gain is not None:
+                some = first[g], first[g + 1]
+                explain(centered, blurs, g, some, density, singles[g], work, (distance, gained))
+            for b in range(first[g], first[g + 1]):
+                _add_distances(centered, n, blocks, b, whiteners, white, distance)
             for r in range(n):
                 joint[start + r, g] = level[g] - 0.5 * distance[r]
             if gain is not None:
@@ -110,41 +132,32 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
     `gain` (TILE,) is overwritten; it is None if there are no gaps.
     """
     location, inverse = units
-    _, means, order, blocks, first, whiteners, precisions, _, inverses = density
+    _, means, order, blocks, first, whiteners, precisions, _, _ = density
     p = X.shape[1]
-    tile, blurs, singles = np.empty((p, TILE)), np.zeros((p, TILE)), np.zeros(p)
-    distance, white, centered = np.empty(TILE), np.empty(TILE), np.empty((largest(blocks), TILE))
+    tile, centered, blurs = tiles(p), tiles(p), np.zeros((p, TILE))
+    distance, white = tiles(1)[0], tiles(1)[0]
     if gain is not None:
-        work = workspace(centered)
+        work, singles = workspace(p, largest(blocks)), np.zeros(p)
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]
         n = len(some)
         _load(X, some, location, inverse, tile)
         load_blurs(some, rounding, blurs)
-        for k in range(first[g + 1] - first[g]):
-            lo, hi, at = blocks[first[g] + k]
-            columns = order[g, lo:hi]
+        _center(tile, n, order[g], means[g], centered)
+        if gain is not None:
+            find_gaps(tile, n, work)
+        for b in range(first[g], first[g + 1]):
             for r in range(n):
                 distance[r] = 0
-            if gain is None:
-                for i in range(hi - lo):
-                    for r in range(n):
-                        centered[i, r] = tile[columns[i], r] - means[g, columns[i]]
-            else:
-                P = inverses[at : at + (hi - lo) ** 2]
-                explain(tile, n, blurs, columns, means[g], P, singles, work, (distance, gain))
-            for i in range(hi - lo):
+            if gain is not None:
+                explain(centered, blurs, g, (b, b + 1), density, singles, work, (distance, gain))
+            _add_distances(centered, n, blocks, b, whiteners, white, distance)
+            for i in range(blocks[b, 0], blocks[b, 1]):
+                j = order[g, i]
                 for r in range(n):
-                    white[r] = 0
-                for j in range(i + 1):
-                    w = whiteners[at + i * (hi - lo) + j]
-                    for r in range(n):
-                        white[r] += w * centered[j, r]
-                precision = precisions[g, columns[i]]
-                for r in range(n):
-                    distance[r] += white[r] * white[r] + precision * blurs[columns[i], r]
+                    distance[r] += precisions[g, j] * blurs[j, r]
             for r in range(n):
-                found[start + r, k] = distance[r]
+                found[start + r, b - first[g]] = distance[r]
 
 
 @_compiled
@@ -159,11 +172,13 @@ def responsibilities(joint: Any, weights: Any) -> Any:
         share = 0.0
         for g in range(G):
             gap = joint[r, g] - top
-            joint[r, g] = np.exp(gap) if gap > NEGLIGIBLE else 0.0
+            joint[r, g] = 1.0 if gap == 0 else np.exp(gap) if gap > NEGLIGIBLE else 0.0
             share += joint[r, g]
-        for g in range(G):
-            joint[r, g] /= share
-        total += weights[r] * (top + np.log(share))
+        if share > 1:  # most rows have one component only
+            for g in range(G):
+                joint[r, g] /= share
+            top += np.log(share)
+        total += weights[r] * top
     return total
 
 
@@ -177,14 +192,14 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     """
     location, inverse = units
     rounded, variances, codes = rounding
-    _, means, order, blocks, first, _, _, _, inverses = density
+    means, order, blocks, first = density[1], density[2], density[3], density[4]
     weight, excess, blur, scatter = sums
     m, p = X.shape
     near = np.empty(m, np.int64)
-    tile, root = np.empty((p, TILE)), np.empty(TILE)
+    tile, centered, root = tiles(p), tiles(p), tiles(1)[0]
     if certain is not None:
-        work = workspace(np.empty((largest(blocks), TILE)))
-        blurs, own, whole = np.zeros((p if len(rounded) else 0, TILE)), np.empty(TILE), np.empty(TILE)
+        work, blurs = workspace(p, largest(blocks)), np.zeros((p if len(rounded) else 0, TILE))
+        own, whole = np.empty(TILE), np.empty(TILE)
     for g in range(z.shape[1]):
         count = 0
         for r in range(m):
@@ -199,32 +214,36 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
             n = min(TILE, count - start)
             rows = near[start : start + n]
             _load(X, rows, location, inverse, tile)
+            _center(tile, n, order[g], means[g], centered)
             if certain is not None:
+                find_gaps(tile, n, work)
                 load_blurs(rows, rounding, blurs)
                 for r in range(n):
                     own[r] = weights[rows[r]] * certain[rows[r], g]
                     whole[r] = weights[rows[r]] * z[rows[r], g]
-                for lo, hi, at in blocks[first[g] : first[g + 1]]:
-                    columns, part = order[g, lo:hi], slice(at, at + (hi - lo) ** 2)
-                    complete(tile, n, blurs, columns, means[g], inverses[part], work, (own, whole, scatter[part]))
+                complete(centered, blurs, g, density, work, (own, whole, scatter))
             for r in range(n):
                 root[r] = np.sqrt(weights[rows[r]] * z[rows[r], g])
-            for j in range(p):
-                mean = means[g, j]
+            for i in range(p):
                 total = 0.0
                 for r in range(n):
-                    tile[j, r] = root[r] * (tile[j, r] - mean)
-                    total += root[r] * tile[j, r]
-                excess[g, j] += total
-            for lo, hi, at in blocks[first[g] : first[g + 1]]:
-                for i in range(hi - lo):
-                    one = tile[order[g, lo + i]]
-                    for j in range(i + 1):
-                        other = tile[order[g, lo + j]]
-                        total = 0.0
-                        for r in range(n):
-                            total += one[r] * other[r]
-                        scatter[at + i * (hi - lo) + j] += total
+                    centered[i, r] *= root[r]
+                    total += root[r] * centered[i, r]
+                excess[g, order[g, i]] += total
+            for b in range(first[g], first[g + 1]):
+                _add_scatter(centered, n, blocks, b, scatter)
+
+
+@_inlined
+def _add_scatter(centered: Any, n: Any, blocks: Any, b: Any, scatter: Any) -> None:
+    """Add the products of the columns of block b, its lower triangle, over n rows."""
+    lo, hi, at = blocks[b, 0], blocks[b, 1], blocks[b, 2]
+    for i in range(hi - lo):
+        for j in range(i + 1):
+            total = 0.0
+            for r in range(n):
+                total += centered[lo + i, r] * centered[lo + j, r]
+            scatter[at + i * (hi - lo) + j] += total
 
 
 @_compiled
@@ -245,23 +264,22 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
     those of their conditional covariances and of the rows.
     """
     location, inverse = units
-    _, means, order, blocks, first, _, _, _, inverses = density
-    centered, scatter = found
+    means, order, blocks = density[1], density[2], density[3]
+    values, scatter = found
     p = X.shape[1]
-    tile, blurs = np.empty((p, TILE)), np.zeros((p if len(rounding[0]) else 0, TILE))
-    work = workspace(np.empty((largest(blocks), TILE)))
+    tile, centered, blurs = tiles(p), tiles(p), np.zeros((p if len(rounding[0]) else 0, TILE))
+    work = workspace(p, largest(blocks))
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]
         n = len(some)
         _load(X, some, location, inverse, tile)
+        _center(tile, n, order[g], means[g], centered)
+        find_gaps(tile, n, work)
         load_blurs(some, rounding, blurs)
-        own, all_own = shares[0][some], shares[1][some]
-        for lo, hi, at in blocks[first[g] : first[g + 1]]:
-            columns, part = order[g, lo:hi], slice(at, at + (hi - lo) ** 2)
-            complete(tile, n, blurs, columns, means[g], inverses[part], work, (own, all_own, scatter[part]))
-        for j in range(p):
+        complete(centered, blurs, g, density, work, (shares[0][some], shares[1][some], scatter))
+        for i in range(p):
             for r in range(n):
-                centered[start + r, j] = (tile[j, r] - means[g, j]) * np.sqrt(shares[1, some[r]])
+                values[start + r, order[g, i]] = centered[i, r] * np.sqrt(shares[1, some[r]])
 
 
 @_compiled
