@@ -20,7 +20,7 @@ from blockmix.rows.resolution import EXACT, Resolution
 from blockmix.rows.sums import Additive, S, total
 from blockmix.structure.types import FloatArray, IntArray
 
-_CHUNK_NUMBERS = 2**18  # values per chunk: 2 MB in double precision, which stay in the cache of a core
+_CHUNK_NUMBERS = 2**19  # values per chunk: 4 MB in double precision
 _WIDE_ROWS = 512  # fewer would not pay for a matrix (p, p) of each chunk
 _FAR = 16.0  # squared deviations from the mean that cost one digit of a variance
 
@@ -189,8 +189,8 @@ class Rows(ABC):
 
 
 def chunk_rows(n_columns: int) -> int:
-    """Number of rows per chunk; with many columns a chunk is up to four times as large, so that it has enough rows."""
-    return max(64, _CHUNK_NUMBERS // n_columns, min(_WIDE_ROWS, 4 * _CHUNK_NUMBERS // n_columns))
+    """Number of rows per chunk; with many columns a chunk is up to twice as large, so that it has enough rows."""
+    return max(64, _CHUNK_NUMBERS // n_columns, min(_WIDE_ROWS, 2 * _CHUNK_NUMBERS // n_columns))
 
 
 def places(n_rows: int, n_columns: int, start: int = 0) -> list[slice]:
