@@ -38,8 +38,9 @@ def auto(
 ) -> list[Start[P]]:
     """The starts worth a whole EM, from clusterings of the standardized rows in a table without gaps, shape (N, p).
 
-    They begin in the groups of the rule. One group and columns alone take over only if EM that stays in them ends
-    above: the fit ends no lower than the mixture with full, or diagonal, covariances from the same start.
+    They begin in the groups of the rule. One group takes over only if EM that stays in it, and one regroup, end above;
+    columns alone only if EM that stays in them does. The fit thus ends no lower than the mixture with full, or
+    diagonal, covariances from the same start.
     """
     found, judged = compared(table, rows.weights, n_components, rng)
     starts: list[Start[P]] = []
@@ -50,7 +51,9 @@ def auto(
             if not starts or groups == "rule":
                 starts.append(Start(f"{name}, {groups}", begin))
             elif name == next(iter(found)):
-                starts.append(_fallback(f"{name}, {groups}", held, rows, begin(), tol, max_iter))
+                # Columns alone have much to gain by a regroup, in wrong clusters too (docs/adr/0004).
+                then = family if groups == "one group" else None
+                starts.append(_fallback(f"{name}, {groups}", held, then, rows, begin(), tol, max_iter))
     return starts
 
 
@@ -74,15 +77,29 @@ def compared(
     return {list(pool)[order[0]]: swept[place]}, True
 
 
-def _fallback(name: str, family: Family[P, S], rows: Rows, state: LoopState[P], tol: float, max_iter: int) -> Start[P]:
-    """A start that begins where EM in its first groups ends, with a bound on its objective there."""
+def _fallback(
+    name: str,
+    held: Family[P, S],
+    then: Family[P, S] | None,
+    rows: Rows,
+    state: LoopState[P],
+    tol: float,
+    max_iter: int,
+) -> Start[P]:
+    """A start that begins where EM in its first groups ends, after a regroup of `then`; bounded without the latter."""
 
-    def swept(state: LoopState[P], max_iter: int) -> LoopState[P]:
+    def swept(family: Family[P, S], state: LoopState[P], max_iter: int) -> LoopState[P]:
         found = run(family, rows, state, tol, max_iter)
         if found.outcome is Outcome.INTERRUPTED:
             raise KeyboardInterrupt
         return found.state
 
-    short = swept(state, min(_SWEEPS, max_iter))
+    def begin() -> LoopState[P]:
+        end = replace(swept(held, short, max_iter), converged=False, unmoved=-np.inf)
+        if then is None:
+            return replace(end, recent=())
+        return swept(then, end, min(len(end.trace) + 2, max_iter))  # the regroup, and a sweep for its objective
+
+    short = swept(held, state, min(_SWEEPS, max_iter))
     most = short.trace[-1] + _FURTHER * float(np.diff(short.trace)[-1:].sum())
-    return Start(name, lambda: replace(swept(short, max_iter), converged=False, recent=(), unmoved=-np.inf), most)
+    return Start(name, begin, most)
