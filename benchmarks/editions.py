@@ -3,8 +3,9 @@
     git worktree add ../first d04caf7                             # the first edition
     OMP_NUM_THREADS=1 python benchmarks/editions.py ../first      # all tables, or some of them: ... Wine large
 
-Olive and Ecoli need the data folder (see `blockmix.datasets`). "wide" is 100 × 2000 in three clusters, "large" 50 000 × 200
-in five components of 20 blocks. Ratios are medians over the turns, of processor and of wall time; each turn has a seed of its own.
+Olive and Ecoli need the data folder (see `blockmix.datasets`). "wide" is 100 × 2000 in three clusters, "large"
+50 000 × 200 in five components of 20 blocks. Ratios are medians over the turns, of processor and of wall time; each turn
+has a seed of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def planted(n: int, p: int, G: int, blocks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Components of equal size that differ in a tenth of the columns; equal blocks of r = 0.4, in an order of their own."""
+    """Components that differ in a tenth of the columns, each with equal blocks of its own, r = 0.4."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, G, n)
     X = np.sqrt(0.6) * rng.standard_normal((n, p))
@@ -44,7 +45,7 @@ def planted(n: int, p: int, G: int, blocks: int) -> tuple[np.ndarray, np.ndarray
 
 
 def work() -> None:
-    """Fit what standard input asks for, a table and a seed on each line, and print processor time, wall time and ARI."""
+    """Fit a table and a seed for each line of standard input; print processor time, wall time and ARI."""
     from sklearn.metrics import adjusted_rand_score
 
     from blockmix import GaussianBiclustering

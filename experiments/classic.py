@@ -1,9 +1,9 @@
 """Classic labelled tables that the default start was not shaped on: ARI, BIC and time of the default and of its peers.
 
-Not a result of the paper. The tables are csv files in a folder of yours, with numeric columns and the class in the last
-column; the folder is $BLOCKMIX_CLASSIC. They are not part of this repository. Columns are standardized for every method and
-G is the number of classes. `above` is the share of fits whose BIC is above that of one column group, or of all columns alone,
-from the same start. `--full` has ten seeds; `select` over 1 to 6 components has one.
+Not a result of the paper. The tables are csv files with numeric columns and the class in the last column, in a folder
+of yours that $BLOCKMIX_CLASSIC names; they are not part of this repository. Columns are standardized for every method
+and G is the number of classes. `above` is the share of fits whose BIC is above that of one column group, or of all
+columns alone, from the same start. `--full` has five seeds; `select` over 1 to 6 components has one.
 """
 
 from __future__ import annotations
@@ -90,7 +90,10 @@ def summary(rows: list[Task]) -> list[Task]:
             if method == "select":
                 line["chosen G"] = own[0]["G"]
             else:
-                line |= {f"{method}, least": min(ari), f"{method}, s": float(np.median([row["seconds"] for row in own]))}
+                line |= {
+                    f"{method}, least": min(ari),
+                    f"{method}, s": float(np.median([row["seconds"] for row in own])),
+                }
             if method == "blockmix":
                 bic = [row["bic"] for row in own]
                 line |= {"BIC, least": min(bic), "BIC, most": max(bic)}
@@ -105,7 +108,7 @@ def main() -> None:
     if not tables():
         print(f"No tables: set {_FOLDER} to a folder of csv files with the class in the last column.")
         return
-    runs = options.runs or (10 if options.full else 1)
+    runs = options.runs or (5 if options.full else 1)
     tasks = [
         {"data": data, "method": method, "seed": seed}
         for data in tables()
