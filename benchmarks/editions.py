@@ -4,7 +4,7 @@
     OMP_NUM_THREADS=1 python benchmarks/editions.py ../first      # all tables, or some of them: ... Wine large
 
 Olive and Ecoli need the data folder (see `blockmix.datasets`). "wide" is 100 × 2000 in three clusters, "large"
-50 000 × 200 in five components of 20 blocks. Ratios are medians over the turns, of processor and of wall time; each turn
+50 000 × 200 in five components of 20 blocks. Ratios of processor and wall time are medians over the turns; each turn
 has a seed of its own.
 """
 
