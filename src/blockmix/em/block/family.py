@@ -22,6 +22,8 @@ from blockmix.structure.block_models import FULL
 from blockmix.structure.types import FloatArray, IntArray
 
 _LOOSE = 1e-2  # per row
+# Gain per row from which degrees of freedom leap, also at the loose tolerance: left to EM it takes 200 sweeps.
+_LEAP = 1e-4
 _JUDGED_AFTER = 5  # EM steps in new groups; judged after one, good groups are refused
 
 
@@ -57,8 +59,8 @@ class BlockFamily:
                 (n_columns,) * len(wanted): "alone",
             }
             return {names.get(wanted, "given groups"): self}
-        found = {"one group": self._held(1)} if judged else {}
-        return {**found, "rule": self, "alone": self._held(n_columns)}
+        one = {"one group": self._held(1)} if judged else {}
+        return {"rule": self, **one, "alone": self._held(n_columns)}
 
     def _held(self, n_groups: int) -> BlockFamily:
         """Return the family with a given number of full first groups, at the same prices."""
@@ -92,7 +94,8 @@ class BlockFamily:
 
         With heavy tails the degrees of freedom leap first, alone, if that is worth it.
         """
-        if self.heavy and (leapt := leap(rows, parameters, enough)) is not None:
+        worth = min(enough, _LEAP * self.total_weight)
+        if self.heavy and (leapt := leap(rows, parameters, worth)) is not None:
             return Regroup(leapt, changed=True)
         z, own = None, frozenset[str]()
         if not self.heavy and self.proposer.holds_rows(rows, parameters.layout.n_sharing):

@@ -93,7 +93,9 @@ def nearest_seed(X: FloatArray, weights: FloatArray, n_components: int, rng: np.
     away = np.full(len(X), np.inf)
     chance = weights.astype(float)
     for g in range(n_components):
-        gaps = X - X[rng.choice(len(X), p=chance / chance.sum())]
+        sums = np.cumsum(chance)  # what rng.choice does, without its checks: a third of the time
+        row = int(np.searchsorted(sums, rng.random_sample() * sums[-1], side="right"))
+        gaps = X - X[min(row, len(X) - 1)]
         square = np.einsum("ij,ij->i", gaps, gaps)
         labels[square < away] = g
         away = np.minimum(away, square)
@@ -129,6 +131,11 @@ def clip(X: FloatArray) -> FloatArray:
     reach = _CLIP * _NORMAL * np.median(np.abs(X - median), axis=0)
     reach[reach == 0] = np.inf
     return np.clip(X, median - reach, median + reach)
+
+
+def far_cells(X: FloatArray) -> float:
+    """Share of the cells that `clip` changes."""
+    return float((clip(X) != X).mean())
 
 
 def trimmed(X: FloatArray, clipped: FloatArray, weights: FloatArray, z: FloatArray) -> FloatArray:
