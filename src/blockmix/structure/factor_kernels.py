@@ -85,7 +85,7 @@ def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, found: Any
 
 
 @compiled
-def factor_step(S: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any) -> float:
+def factor_step(S: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any) -> Any:
     """One step of parameter-expanded EM, in place; returns the deviance before it.
 
     Θ = M⁻¹ + BSBᵀ = CCᵀ; Λ ← SBᵀ C⁻ᵀ; ψ ← max(diag S − rowsum Λ², least).
