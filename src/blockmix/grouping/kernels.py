@@ -16,21 +16,20 @@ from blockmix.structure.kernels import entry, node_logdets
 from blockmix.structure.types import FloatArray, IntArray
 
 
+@njit(cache=True, nogil=True)
 def linkage(distances: FloatArray, method: int) -> FloatArray:
     """Tree of average (method 0), single (1) or complete (2) linkage; overwrites the distances, shape (p, p).
 
-    SciPy's `linkage` gives the same tree. Checks take most of its 28 µs for 7 columns; this takes 5 µs.
+    SciPy's `linkage` gives the same tree. Checks take most of its 28 µs for 7 columns; this takes 2 µs.
     """
     pairs, heights = merges(distances, method)
-    order = np.argsort(heights, kind="stable")  # not compiled: that would take two seconds
-    tree: FloatArray = _tree(pairs, heights, order)
-    return tree
-
-
-@njit(cache=True, nogil=True)
-def _tree(pairs: IntArray, heights: FloatArray, order: IntArray) -> FloatArray:
-    """A tree in SciPy's format from merges, as `merges` returns them, and the order of their heights."""
-    p = len(heights) + 1
+    p, order = len(distances), np.arange(len(heights))
+    for k in range(1, p - 1):  # sorted by insertion, which is stable: compiling NumPy's sort would take two seconds
+        m = k
+        while m > 0 and heights[order[m - 1]] > heights[k]:
+            order[m] = order[m - 1]
+            m -= 1
+        order[m] = k
     tree = np.empty((p - 1, 4))
     above, size = np.arange(2 * p - 1), np.ones(2 * p - 1)  # `above` holds a node above each, or the topmost itself
     for k in range(p - 1):
