@@ -45,25 +45,26 @@ class Products:
     def swept(
         self, z: FloatArray, u: FloatArray, n_sweeps: int
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Some sweeps of S mixtures from responsibilities z and row weights u, both (N, S, G).
+        """Some sweeps of S mixtures from responsibilities z and row weights u, both (N, G, S).
 
-        Returns both, the log-likelihoods per row up to a constant (S,), and the shares of the components (S, G).
+        Returns both, the log-likelihoods per row up to a constant (S,), and the shares of the components (G, S).
         """
-        N, S, G = z.shape
+        # Mixtures come last: NumPy is slow to add up a last axis as short as G.
+        N, G, S = z.shape
         most = _DEGREES + self.n_columns
-        value, share = np.empty(S), np.empty((S, G))
+        value, share = np.empty(S), np.empty((G, S))
         for _ in range(n_sweeps):
             weighed = z * self.weights[:, None, None]
             share = np.maximum(weighed.sum(axis=0), np.finfo(np.float32).tiny)
-            coefficients, logdet = self._maximized((weighed * u).reshape(N, S * G))
-            squares = np.maximum(self.phi @ coefficients, 0).reshape(N, S, G)
+            coefficients, logdet = self._maximized((weighed * u).reshape(N, G * S))
+            squares = np.maximum(self.phi @ coefficients, 0).reshape(N, G, S)
             u = most / (_DEGREES + squares)
-            joint = np.log(share) - 0.5 * logdet.reshape(S, G) + 0.5 * most * np.log(u)
-            top = joint.max(axis=2, keepdims=True)
+            joint = np.log(share) - 0.5 * logdet.reshape(G, S) + 0.5 * most * np.log(u)
+            top = joint.max(axis=1, keepdims=True)
             z = np.exp(joint - top)
-            total = z.sum(axis=2, keepdims=True)
+            total = z.sum(axis=1, keepdims=True)
             z /= total
-            value = self.weights @ (top + np.log(total))[:, :, 0]
+            value = self.weights @ (top + np.log(total))[:, 0]
         return z, u, value, share
 
     def _maximized(self, share: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -114,16 +115,16 @@ def best_start(
     most = max(_NUMBERS // (p * (p + 3) // 2 + 1), 1)
     part = slice(None) if len(X) <= most else np.sort(rng.choice(len(X), most, replace=False))
     products = Products.of(X[part].astype(float), weights[part].astype(float))
-    z = np.stack([found[part] for found in clusterings], axis=1).astype(np.float32)
+    z = np.stack([found[part] for found in clusterings], axis=2).astype(np.float32)
     least = (p + spare) / float(weights[part].sum())
 
     def ranked(value: FloatArray, share: FloatArray) -> IntArray:
-        return np.lexsort((-value, (share <= least).sum(axis=1)))
+        return np.lexsort((-value, (share <= least).sum(axis=0)))
 
     z, u, *ends = products.swept(z, np.ones_like(z), _FEW)
     order = ranked(*ends)
-    z, u, *ends = products.swept(z[:, order[:_KEPT]], u[:, order[:_KEPT]], _MORE)
+    z, u, *ends = products.swept(z[:, :, order[:_KEPT]], u[:, :, order[:_KEPT]], _MORE)
     again = ranked(*ends)
     order[:_KEPT] = order[again]
-    swept = (z * np.minimum(u, 1))[:, again[0]].astype(X.dtype)
+    swept = (z * np.minimum(u, 1))[:, :, again[0]].astype(X.dtype)
     return order, swept if isinstance(part, slice) else clusterings[order[0]]
