@@ -58,13 +58,14 @@ def worths(deviances: FloatArray, prices: FloatArray, span: IntArray, n_rows: fl
     """
     n_nodes = len(span)
     worth, shape = np.full(n_nodes, -np.inf), np.zeros(n_nodes, np.intp)
-    for v in range(n_nodes):
+    for v in range((n_nodes + 1) // 2):
+        worth[v] = 0
+    for v in range((n_nodes + 1) // 2, n_nodes):
         c = span[v, 1] - span[v, 0]
         for m in range(len(deviances)):
             value = -0.5 * n_rows * (deviances[m, v] - c) - prices[m, c]
             if value > worth[v]:
                 worth[v], shape[v] = value, m
-    worth[: (n_nodes + 1) // 2] = 0
     return worth, shape
 
 
@@ -81,7 +82,8 @@ def best_cut(worth: FloatArray, tree: FloatArray, order: IntArray, span: IntArra
     count = 0
     for v in range(2 * p - 2, -1, -1):  # a node comes after those above it
         if whole[v] and labels[order[span[v, 0]]] < 0:
-            labels[order[span[v, 0] : span[v, 1]]] = count
+            for i in range(span[v, 0], span[v, 1]):
+                labels[order[i]] = count
             chosen[count] = v
             count += 1
     return chosen[:count], labels

@@ -37,17 +37,17 @@ def dense_sweep(X: Any, w: Any, z: Any, u: Any) -> tuple[Any, Any, float]:
 def test_sweeps_of_many_mixtures_are_those_of_each(N: int, p: int, G: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, w = rng.standard_normal((N, p)), rng.uniform(0.5, 2, N)
-    firsts = rng.dirichlet(np.full(G, 5.0), (N, 3))
+    firsts = rng.dirichlet(np.full(G, 5.0), (N, 3)).swapaxes(1, 2)
     z, u, value, share = Products.of(X, w).swept(firsts.astype("f4"), np.ones_like(firsts, dtype="f4"), 2)
     constant = multivariate_t(np.zeros(p), np.eye(p), short_em._DEGREES).logpdf(np.zeros(p))
     constant -= 0.5 * (short_em._DEGREES + p) * np.log1p(p / short_em._DEGREES)
     for s in range(3):
-        once, far, _ = dense_sweep(X, w, firsts[:, s], np.ones((N, G)))
+        once, far, _ = dense_sweep(X, w, firsts[:, :, s], np.ones((N, G)))
         twice, farther, level = dense_sweep(X, w, once, far)
-        assert_allclose(z[:, s], twice, atol=2e-3)
-        assert_allclose(u[:, s], farther, atol=2e-3)
+        assert_allclose(z[:, :, s], twice, atol=2e-3)
+        assert_allclose(u[:, :, s], farther, atol=2e-3)
         assert_allclose(value[s] + constant, level, atol=2e-4)
-        assert_allclose(share[s], w @ once / w.sum(), atol=1e-3)
+        assert_allclose(share[:, s], w @ once / w.sum(), atol=1e-3)
 
 
 def planted() -> tuple[Any, Any]:
