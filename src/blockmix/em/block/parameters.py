@@ -189,7 +189,7 @@ class Parameters:
 
     @property
     def levels(self) -> FloatArray:
-        """log π_g − ½ log|2π Σ_g|, shape (G,)."""
+        """Log π_g − ½ log|2π Σ_g|, shape (G,)."""
         return self._summaries[1]
 
     @property
