@@ -15,7 +15,8 @@ from strategies import Matrix, covariance, seeds
 from blockmix import GaussianBiclustering
 from blockmix.grouping import GreedyGrouping, HierarchicalGrouping, PenalizedGrouping
 from blockmix.grouping.hierarchical import spans
-from blockmix.grouping.optimal import OptimalRule, _best_of_both, _tree_cut, best_cut, best_shapes, branch_worths
+from blockmix.grouping.kernels import best_cut
+from blockmix.grouping.optimal import Cut, OptimalRule, _best_of_both, _tree_cut, best_shapes, branch_worths
 from blockmix.metrics import adjusted_rand
 from blockmix.structure.block_models import FULL, BlockFit, BlockModel, FactorBlock, TreeBlock, block_models
 from blockmix.structure.moments import definite_correlation
@@ -105,8 +106,9 @@ def test_the_best_of_all_cuts_is_found(shape: object, seed: int, p: int, n_rows:
     tree = HIERARCHICAL.tree(R)
     order, span = spans(tree)
     worth, _ = branch_worths(R[np.ix_(order, order)], tree, span, n_rows, bic_price(n_rows), block_models(shape))
-    chosen = best_cut(worth, tree)
+    chosen, labels = best_cut(worth, tree, order, span)
     assert sorted(j for v in chosen for j in range(*span[v])) == list(range(p))
+    assert all((labels[order[slice(*span[v])]] == k).all() for k, v in enumerate(chosen))
     assert worth[chosen].sum() == pytest.approx(max(worth[cut].sum() for cut in cuts(tree)), abs=1e-9)
 
 
@@ -267,6 +269,12 @@ def test_a_mixture_takes_a_shape_of_the_users_own(n_groups: object) -> None:
     assert (np.diff(model.log_likelihood_trace_) >= -1e-9).all()
 
 
+def valued_groups(cut: Cut) -> set[tuple[frozenset[int], str, float]]:
+    """Columns, shape and worth of each group."""
+    groups = [frozenset(np.flatnonzero(cut.labels == k).tolist()) for k in range(len(cut.worth))]
+    return set(zip(groups, [model.name for model in cut.shapes], cut.worth.tolist(), strict=True))
+
+
 @given(seeds, st.integers(2, 14), st.sampled_from([10, 40, 200]))
 @settings(max_examples=30)
 def test_the_better_of_two_cuts_is_taken_part_by_part(seed: int, p: int, n_rows: int) -> None:
@@ -280,7 +288,6 @@ def test_the_better_of_two_cuts_is_taken_part_by_part(seed: int, p: int, n_rows:
         for linkage in ("average", "single")
     )
     both = _best_of_both(one, other)
-    assert sorted(np.concatenate(both.groups)) == list(range(p))
     assert both.worth.sum() >= max(one.worth.sum(), other.worth.sum()) - 1e-9
-    known = {frozenset(group.tolist()) for cut in (one, other) for group in cut.groups}
-    assert {frozenset(group.tolist()) for group in both.groups} <= known
+    known = set().union(*(valued_groups(cut) for cut in (one, other)))
+    assert valued_groups(both) <= known

@@ -11,7 +11,7 @@ from strategies import Matrix, covariance, seeds
 
 from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
 from blockmix.structure.block_models import FULL, BlockModel, FactorBlock, TreeBlock
-from blockmix.structure.factor_kernels import factor_step
+from blockmix.structure.factor_kernels import factor_step, workspace
 from blockmix.structure.gram import entries
 from blockmix.structure.moments import correlation
 from blockmix.structure.types import IntArray
@@ -19,11 +19,6 @@ from blockmix.structure.types import IntArray
 
 def deviance(sigma: Matrix, S: Matrix) -> float:
     return float(np.linalg.slogdet(sigma)[1] + np.trace(np.linalg.solve(sigma, S)))
-
-
-def room(q: int, c: int) -> tuple[Matrix, ...]:
-    """What a step of EM for q factors of c columns works in."""
-    return np.empty((q, c)), np.empty((q, c)), np.empty((q, q)), np.empty((q, q))
 
 
 def module_rows(seed: int, sizes: list[int], n_rows: int = 120, strength: float = 0.5, q: int = 1) -> Matrix:
@@ -67,7 +62,7 @@ def test_no_step_raises_the_deviance(seed: int, c: int, q: int, n_rows: int, flo
     before = np.inf
     for _ in range(30):
         dense = deviance(loadings.T @ loadings + np.diag(noise), S)
-        found = factor_step(entries(S), 0, c, loadings, noise, least, room(q, c))
+        found = factor_step(entries(S), 0, c, loadings, noise, least, workspace(entries(S), q, c))
         assert found == pytest.approx(dense, rel=1e-9, abs=1e-9)  # of what the step began with
         assert found <= before + 1e-9 * (1 + abs(before))
         assert (noise >= least).all()
@@ -84,7 +79,7 @@ def test_a_step_is_that_of_parameter_expanded_em() -> None:
     C = np.linalg.cholesky(np.linalg.inv(M) + B.T @ S @ B)
     expected = S @ B @ np.linalg.inv(C).T
     loadings, noise = np.ascontiguousarray(L.T), psi.copy()
-    factor_step(entries(S), 0, 7, loadings, noise, np.zeros(7), room(2, 7))
+    factor_step(entries(S), 0, 7, loadings, noise, np.zeros(7), workspace(entries(S), 2, 7))
     assert_allclose(loadings, expected.T, rtol=1e-10)
     assert_allclose(noise, S.diagonal() - (expected**2).sum(axis=1), rtol=1e-10)
 

@@ -133,19 +133,18 @@ def _advanced(family: Family[P, S], rows: Rows, state: LoopState[P], statistics:
     value, enough = state.trace[-1], tol * rows.total_weight
     rule = Aitken(state.tolerance, state.recent)
     settled = rule.settled(value / rows.total_weight)
-    state = replace(state, recent=rule.values)
+    advanced = partial(replace, state, recent=rule.values)
     if not settled:
-        return replace(state, parameters=family.maximize(statistics, state.parameters))
+        return advanced(parameters=family.maximize(statistics, state.parameters))
     if value - state.unmoved < enough:
-        return replace(state, converged=True)
+        return advanced(converged=True)
     found = family.regroup(rows, state.parameters, statistics, state.tolerance * rows.total_weight, state.memory)
-    state = replace(state, memory=found.memory)
     if found.changed:
-        return replace(state, parameters=found.parameters, unmoved=-np.inf, recent=())
-    if len(state.recent) > 1 and abs(state.recent[-1] - state.recent[-2]) < _STILL * tol:
-        return replace(state, converged=True)
+        return advanced(parameters=found.parameters, memory=found.memory, unmoved=-np.inf, recent=())
+    if len(rule.values) > 1 and abs(rule.values[-1] - rule.values[-2]) < _STILL * tol:
+        return advanced(memory=found.memory, converged=True)
     # The groups stand; they are revised again only if the objective moves on from here by more than tol.
-    return replace(state, parameters=found.parameters, unmoved=value, tolerance=tol)
+    return advanced(parameters=found.parameters, memory=found.memory, unmoved=value, tolerance=tol)
 
 
 def reseed(family: Family[P, S], rows: Rows, old: P, g: int) -> tuple[int, P]:

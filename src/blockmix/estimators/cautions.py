@@ -45,9 +45,11 @@ def cautions(parameters: MixtureParameters, rows: Rows, log_likelihood: float) -
 def _far_components(parameters: Parameters, total: float) -> list[str]:
     """Sentences about small components whose rows lie far apart."""
     counts = parameters.weights * total
-    spread = np.array([covariance.variances.mean() for covariance in parameters.covariances])
+    small = np.flatnonzero((parameters.weights < _SMALL / len(counts)) & (counts >= 1))
+    traces = np.bincount(parameters.layout.owner, parameters.factors**2)  # of LLᵀ
+    spread = np.tile(traces, parameters.layout.n_sharing)
     found = []
-    for g in np.flatnonzero((parameters.weights < _SMALL / len(counts)) & (counts >= 1)):
+    for g in small:
         others = np.delete(np.arange(len(counts)), g)
         ratio = spread[g] / np.average(spread[others], weights=counts[others])
         if ratio > _WIDE:

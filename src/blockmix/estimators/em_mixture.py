@@ -180,7 +180,8 @@ class EMMixture(Mixture, Generic[P, S]):
         rng: np.random.RandomState,
     ) -> list[Start[P]]:
         """Named starts; those of rows that are not in memory are made from a sample."""
-        begin = partial(first_state, self._family(sample, variances), sample, family.loose(self.tol))
+        own = family if sample is rows else self._family(sample, variances)
+        begin = partial(first_state, own, sample, family.loose(self.tol))
         if self.warm_start and hasattr(self, "_parameters") and self._parameters.means.shape == self._shape(rows):
             resumed = self._resumed(rows, family)
             if resumed is None:

@@ -82,19 +82,11 @@ class OptimalRule(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Groups of columns, the shape of each, and what each is worth."""
+    """Group of each column, shape (p,), and the shape of each group and what it is worth."""
 
-    groups: list[IntArray]
+    labels: IntArray
     shapes: list[BlockModel]
     worth: FloatArray
-
-    @property
-    def labels(self) -> IntArray:
-        """Group of each column, shape (p,)."""
-        labels = np.empty(sum(map(len, self.groups)), dtype=np.intp)
-        for k, group in enumerate(self.groups):
-            labels[group] = k
-        return labels
 
 
 def best_groups(
@@ -132,10 +124,8 @@ def best_groups(
         single = HierarchicalGrouping("single").tree(R)
         found = _best_of_both(found, _tree_cut(definite, single, n_rows, price, chains, *forbidden[1:]))
     partition = Partition(found.labels)
-    shapes: list[BlockModel] = [FULL] * partition.n_groups
-    for group, model in zip(found.groups, found.shapes, strict=True):
-        shapes[partition.labels[group[0]]] = model
-    return Proposal(partition, tree, shapes=tuple(shapes))
+    shapes = dict(zip(partition.labels.tolist(), found.labels.tolist(), strict=True))
+    return Proposal(partition, tree, shapes=tuple(found.shapes[shapes[k]] for k in range(len(shapes))))
 
 
 def _tree_cut(
@@ -147,60 +137,49 @@ def _tree_cut(
     forbidden: Callable[[FloatArray], BoolArray] | None = None,
 ) -> Cut:
     """The best cut of one tree of the columns of R, which is definite."""
+    from blockmix.grouping.kernels import best_cut  # loads Numba
+
     order, span = spans(tree)
     worth, shape = branch_worths(reordered(R, order), tree, span, n_rows, price, models)
     if forbidden is not None:
         worth[len(R) :][forbidden(tree)] = -np.inf
-    chosen = best_cut(worth, tree)
-    return Cut([order[slice(*span[v])] for v in chosen], [models[shape[v]] for v in chosen], worth[chosen])
+    chosen, labels = best_cut(worth, tree, order, span)
+    return Cut(labels, [models[number] for number in shape[chosen].tolist()], worth[chosen])
 
 
 def _best_of_both(one: Cut, other: Cut) -> Cut:
     """The more valuable of two cuts in each of the smallest sets of columns that are unions of groups of both."""
-    from blockmix.grouping.kernels import common_unions  # loads Numba
+    from blockmix.grouping.kernels import best_of_both  # loads Numba
 
-    n = len(one.groups)
-    part = common_unions(one.labels, other.labels, n, len(other.groups))
-    values = np.bincount(part[:n], one.worth, len(part)), np.bincount(part[n:], other.worth, len(part))
-    second = values[1] > values[0]
-    taken = [(one, k) for k in range(n) if not second[part[k]]]
-    taken += [(other, k) for k in range(len(other.groups)) if second[part[n + k]]]
-    return Cut(
-        [cut.groups[k] for cut, k in taken],
-        [cut.shapes[k] for cut, k in taken],
-        np.array([cut.worth[k] for cut, k in taken]),
-    )
+    worth, shapes = np.concatenate([one.worth, other.worth]), one.shapes + other.shapes
+    labels, taken = best_of_both(one.labels, other.labels, worth, len(one.worth))
+    return Cut(labels, [shapes[k] for k in taken.tolist()], worth[taken])
 
 
 def branch_worths(
     R: Covariance, tree: FloatArray, span: IntArray, n_rows: float, price: float, models: Sequence[BlockModel]
 ) -> tuple[FloatArray, IntArray]:
     """What each node is worth as one group, and the number of its best shape, shapes (2p − 1,)."""
-    sizes = span[:, 1] - span[:, 0]
-    worth = np.full(len(span), -np.inf)
-    shape = np.zeros(len(span), dtype=np.intp)
-    for number, model in enumerate(models):
-        extra, choice = _prices(model, len(R))  # type: ignore[arg-type]
-        deviances = model.deviances(R, tree, span, n_rows - 1)
-        value = -0.5 * n_rows * (deviances - sizes) - (price * extra + choice)[sizes]
-        better = value > worth
-        worth[better], shape[better] = value[better], number
-    worth[: len(R)] = 0
+    from blockmix.grouping.kernels import worths  # loads Numba
+
+    deviances = np.array([model.deviances(R, tree, span, n_rows - 1) for model in models])
+    worth, shape = worths(deviances, _prices(tuple(models), len(R), price), span, float(n_rows))
     return worth, shape
 
 
 @lru_cache(maxsize=64)  # EM asks for the same ones at every regroup
-def _prices(model: BlockModel, p: int) -> tuple[FloatArray, FloatArray]:
-    """Parameters beyond one per column, and prices of the choice, of a group of 0 … p of p columns, shapes (p + 1,).
+def _prices(models: tuple[BlockModel, ...], p: int, price: float) -> FloatArray:
+    """Price of a group of 0 … p of p columns in each shape, beyond that of columns alone, shape (shapes, p + 1).
 
-    The price is infinite where the shape is not offered.
+    It is infinite where the shape is not offered.
     """
-    sizes = range(p + 1)
-    extra = np.array([model.n_parameters(c) - c for c in sizes])
-    choice = partition_prices(p) + np.array([model.choice_price(c, p) if offered(model, c) else np.inf for c in sizes])
-    if model.name == FULL.name:
-        choice[-1] = 0  # one full group takes no choice
-    return extra, choice
+    sizes, found = range(p + 1), np.empty((len(models), p + 1))
+    for own, model in zip(found, models, strict=True):
+        choice = [model.choice_price(c, p) if offered(model, c) else np.inf for c in sizes]
+        own[:] = price * np.array([model.n_parameters(c) - c for c in sizes]) + partition_prices(p) + choice
+        if model.name == FULL.name:
+            own[-1] -= partition_prices(p)[-1]  # one full group takes no choice
+    return found
 
 
 def best_shapes(
@@ -217,22 +196,3 @@ def best_shapes(
         ]
         shapes.append(able[int(np.argmax(worth))])
     return tuple(shapes)
-
-
-def best_cut(worth: FloatArray, tree: FloatArray) -> list[int]:
-    """Nodes of the cut with the largest total worth."""
-    p = len(tree) + 1
-    gain, children = worth.tolist(), tree[:, :2].astype(np.intp).tolist()
-    whole = [True] * (2 * p - 1)
-    for k, (left, right) in enumerate(children, start=p):
-        apart = gain[left] + gain[right]
-        if apart >= gain[k]:
-            gain[k], whole[k] = apart, False
-    chosen, waiting = [], [2 * p - 2]
-    while waiting:
-        v = waiting.pop()
-        if whole[v]:
-            chosen.append(v)
-        else:
-            waiting += children[v - p]
-    return chosen

@@ -41,8 +41,8 @@ def as_grouping(grouping: str | Grouping, random_state: RandomState = None) -> G
     """Return the grouping of that name, seeded if it draws random numbers, or the object itself."""
     if isinstance(grouping, str) and grouping in GROUPINGS:
         found = GROUPINGS[grouping]()
-        if "random_state" in found.get_params():
-            found.set_params(random_state=random_state)
+        if hasattr(found, "random_state"):
+            found.random_state = random_state
         return cast(Grouping, found)
     if isinstance(grouping, Grouping) and not isinstance(grouping, type):
         return grouping

@@ -126,12 +126,10 @@ class FullBlock:
 
     def deviances(self, R: Covariance, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """log|R_v| + c for nodes of fewer than `largest` columns."""
-        from blockmix.structure.kernels import node_logdets
+        from blockmix.structure.kernels import full_deviances
 
-        sizes = np.diff(span, axis=1)[:, 0]
-        offered = sizes < max(largest, 2)
-        logdets = node_logdets(entries(R), tree, np.arange(len(R)), span, float(max(largest, 2)))
-        return np.where(offered, logdets + sizes, np.inf)
+        found: FloatArray = full_deviances(entries(R), tree, span, float(max(largest, 2)))
+        return found
 
 
 class FactorBlock:

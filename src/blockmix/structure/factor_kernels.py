@@ -37,44 +37,42 @@ def _invert(M: Any) -> float:
 
 
 @compiled
-def _scores(lo: int, hi: int, loadings: Any, noise: Any, B: Any, M: Any) -> float:
+def _scores(lo: int, hi: int, loadings: Any, noise: Any, B: Any, scaled: Any, M: Any) -> float:
     """Weights B = M⁻¹ΛᵀΨ⁻¹ of the factor scores, M = I + ΛᵀΨ⁻¹Λ; returns log|M| and leaves M⁻¹ in M."""
     q = len(loadings)
     for a in range(q):
+        for i in range(lo, hi):
+            scaled[a, i] = loadings[a, i] / noise[i]
         for b in range(a + 1):
             value = 1.0 if a == b else 0.0
             for i in range(lo, hi):
-                value += loadings[a, i] * loadings[b, i] / noise[i]
+                value += scaled[a, i] * loadings[b, i]
             M[a, b] = M[b, a] = value
     logdet = _invert(M)
     for a in range(q):
         for i in range(lo, hi):
-            B[a, i] = 0
-        for b in range(q):
+            B[a, i] = M[a, 0] * scaled[0, i]
+        for b in range(1, q):
             for i in range(lo, hi):
-                B[a, i] += M[a, b] * loadings[b, i] / noise[i]
+                B[a, i] += M[a, b] * scaled[b, i]
     return logdet
-
-
-@compiled
-def _variance(S: Any, i: int) -> float:
-    """Diagonal entry; 1 if the matrix is not dense, as it is a correlation then."""
-    return S[0][i, i] if len(S[0]) else 1.0
 
 
 @compiled
 def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, found: Any) -> None:
     """Write S_ij B_aj, summed over the columns [start, stop), to found (q, p) for the rows [lo, hi)."""
     dense, left, right, spare = S
-    if len(left) == 0:
-        for i in range(lo, hi):
-            for a in range(len(B)):
-                value = 0.0
-                for j in range(start, stop):
-                    value += dense[i, j] * B[a, j]
-                found[a, i] = value
-        return
     for a in range(len(B)):
+        if len(dense):
+            odd = (stop - start) % 2
+            w = B[a, start] if odd else 0.0
+            for i in range(lo, hi):
+                found[a, i] = w * dense[start, i]
+            for j in range(start + odd, stop, 2):  # two at a time: a tenth of the time of `factor_deviances`
+                w, v = B[a, j], B[a, j + 1]
+                for i in range(lo, hi):
+                    found[a, i] += w * dense[j, i] + v * dense[j + 1, i]
+            continue
         total = np.zeros(right.shape[1])
         for j in range(start, stop):
             for k in range(len(total)):
@@ -87,19 +85,25 @@ def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, found: Any
 
 
 @compiled
-def factor_step(S: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any) -> float:
+def factor_step(S: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any) -> Any:
     """One step of parameter-expanded EM, in place; returns the deviance before it.
 
     Θ = M⁻¹ + BSBᵀ = CCᵀ; Λ ← SBᵀ C⁻ᵀ; ψ ← max(diag S − rowsum Λ², least).
     """
-    B, SB, theta, C = work
+    B, SB, theta, C, variances = work
     q = len(loadings)
-    deviance = _scores(lo, hi, loadings, noise, B, theta)
+    deviance, product = _scores(lo, hi, loadings, noise, B, SB, theta), 1.0
     _product(S, lo, hi, lo, hi, B, SB)
     for i in range(lo, hi):
-        deviance += np.log(noise[i]) + _variance(S, i) / noise[i]
+        rest = variances[i]
         for a in range(q):
-            deviance -= loadings[a, i] * SB[a, i] / noise[i]
+            rest -= loadings[a, i] * SB[a, i]
+        deviance += rest / noise[i]
+        product *= noise[i]
+        if not 1e-200 < product < 1e200:  # one logarithm for many columns
+            deviance += np.log(product)
+            product = 1.0
+    deviance += np.log(product)
     for a in range(q):
         for b in range(a + 1):
             value = theta[a, b]
@@ -109,35 +113,40 @@ def factor_step(S: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any,
                 value -= C[a, k] * C[b, k]
             C[a, b] = np.sqrt(max(value, 1e-300)) if a == b else value / C[b, b]
     for i in range(lo, hi):
-        own = _variance(S, i)
-        for a in range(q):
-            value = SB[a, i]
-            for b in range(a):
-                value -= C[a, b] * loadings[b, i]
-            loadings[a, i] = value / C[a, a]
-            own -= loadings[a, i] ** 2
-        noise[i] = max(own, least[i])
+        noise[i] = variances[i]
+    for a in range(q):
+        for b in range(a):
+            for i in range(lo, hi):
+                SB[a, i] -= C[a, b] * loadings[b, i]
+        for i in range(lo, hi):
+            loadings[a, i] = SB[a, i] / C[a, a]
+            noise[i] -= loadings[a, i] ** 2
+    for i in range(lo, hi):
+        noise[i] = max(noise[i], least[i])
     return deviance
 
 
 @compiled
-def _workspace(q: int, p: int) -> Any:
-    """Room for the steps of EM: B, SB, Θ and C."""
-    return np.empty((q, p)), np.empty((q, p)), np.empty((q, q)), np.empty((q, q))
+def workspace(S: Any, q: int, p: int) -> Any:
+    """Room for the steps of EM: B, SB, Θ and C; and the diagonal of S, which is 1 if S is not dense."""
+    variances = np.ones(p)
+    for i in range(len(S[0])):
+        variances[i] = S[0][i, i]
+    return np.empty((q, p)), np.empty((q, p)), np.empty((q, q)), np.empty((q, q)), variances
 
 
 @compiled
-def factor_fit(S: Any, lo: int, hi: int, loadings: Any, noise: Any, tolerance: float, max_steps: int) -> float:
+def factor_fit(S: Any, lo: int, hi: int, loadings: Any, noise: Any, tolerance: float, max_steps: int) -> Any:
     """EM for columns lo = 0 to hi until the deviance falls by less than the tolerance, in place; returns the deviance.
 
     The floor of the noise is lowered to the start where that is below it, so that no step is for the worse. The bounds
     are arguments because a literal 0 would have the steps compiled again.
     """
     q, c = loadings.shape
-    least, work = np.empty(c), _workspace(q, c)
+    least, work = np.empty(c), workspace(S, q, c)
     old, own = np.empty((q, c)), np.empty(c)
     for i in range(c):
-        least[i] = min(_FLOOR * _variance(S, i), noise[i])
+        least[i] = min(_FLOOR * work[4][i], noise[i])
     before = np.inf
     for step in range(max_steps + 1):
         _copy(lo, hi, loadings, noise, old, own)
@@ -163,7 +172,7 @@ def _copy(lo: int, hi: int, source: Any, noise: Any, target: Any, target_noise: 
 def _join(R: Any, lo: int, stop: int, hi: int, loadings: Any, noise: Any, work: Any) -> None:
     """Loadings of the columns of [stop, hi) on the factors of those of [lo, stop), by regression."""
     B, q = work[0], len(loadings)
-    _scores(lo, stop, loadings, noise, B, work[2])
+    _scores(lo, stop, loadings, noise, B, work[1], work[2])
     _product(R, stop, hi, lo, stop, B, loadings)
     for i in range(stop, hi):
         shared = 0.0
@@ -212,8 +221,8 @@ def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
     """
     p = len(tree) + 1
     deviances, least, used = np.full(2 * p - 1, np.inf), np.full(p, _FLOOR), np.ones(2 * p - 1, np.intp)
-    one, one_noise, small = np.zeros((1, p)), np.ones(p), _workspace(1, p)
-    many, noise, work = np.zeros((q, p)), np.ones(p), _workspace(q, p)
+    one, one_noise, small = np.zeros((1, p)), np.ones(p), workspace(R, 1, p)
+    many, noise, work = np.zeros((q, p)), np.ones(p), workspace(R, q, p)
     apart, apart_noise = np.zeros((q, p)), np.ones(p)
     for k in range(p - 1):
         lo, hi = span[p + k, 0], span[p + k, 1]

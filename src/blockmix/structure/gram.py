@@ -163,7 +163,7 @@ def reordered(R: Covariance, order: IntArray) -> Covariance:
     """R with its rows and columns in another order."""
     if isinstance(R, GramMatrix):
         return replace(R, columns=R.columns[order], variances=R.variances[order])
-    return R[np.ix_(order, order)]
+    return R[order[:, None], order]
 
 
 def gathered(S: Covariance, order: IntArray, blocks: IntArray, size: int) -> FloatArray:

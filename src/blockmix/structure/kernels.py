@@ -136,6 +136,16 @@ def node_logdets(R: Any, tree: FloatArray, order: IntArray, span: IntArray, larg
 
 
 @njit(cache=True, nogil=True)
+def full_deviances(R: Any, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
+    """log|R_v| + c of every node with fewer than `largest` columns, else infinite, shape (2p − 1,)."""
+    found = node_logdets(R, tree, np.arange(len(tree) + 1), span, largest)
+    for v in range(len(span)):
+        c = span[v, 1] - span[v, 0]
+        found[v] = found[v] + c if c < largest else np.inf
+    return found
+
+
+@njit(cache=True, nogil=True)
 def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
     """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
     for lo, hi, at in blocks:

@@ -80,15 +80,18 @@ def half_logdets(blocks: Any, factors: Any) -> Any:
 
 
 @_compiled
-def squared_columns(whiteners: Any, order: Any, blocks: Any, first: Any) -> Any:
-    """Squared lengths of the columns of whiteners: the diagonals of the inverse covariances, shape (G, p)."""
-    found = np.zeros(order.shape)
-    for g in range(len(order)):
+def summaries(weights: Any, whiteners: Any, order: Any, blocks: Any, first: Any) -> Any:
+    """log|Σ_g| and log π_g − ½ log|2π Σ_g|, shapes (G,), and the diagonals of Σ_g⁻¹, shape (G, p)."""
+    G, p = order.shape
+    logdets, levels, precisions = np.zeros(G), np.empty(G), np.zeros((G, p))
+    for g in range(G):
         for lo, hi, at in blocks[first[g] : first[g + 1]]:
             for i in range(hi - lo):
+                logdets[g] -= 2 * np.log(whiteners[at + i * (hi - lo + 1)])
                 for j in range(i + 1):
-                    found[g, order[g, lo + j]] += whiteners[at + i * (hi - lo) + j] ** 2
-    return found
+                    precisions[g, order[g, lo + j]] += whiteners[at + i * (hi - lo) + j] ** 2
+        levels[g] = np.log(weights[g]) - 0.5 * (logdets[g] + p * np.log(2 * np.pi))
+    return logdets, levels, precisions
 
 
 @_compiled

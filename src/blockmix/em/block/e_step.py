@@ -50,10 +50,7 @@ class Density(NamedTuple):
     @classmethod
     def of(cls, parameters: Parameters, gaps: bool = True) -> Density:
         """The arrays of some parameters."""
-        layout, p = parameters.layout, parameters.means.shape[1]
-        with np.errstate(divide="ignore"):
-            level = np.log(parameters.weights) - 0.5 * (parameters.logdets + p * np.log(2 * np.pi))
-        freedom = parameters.degrees_of_freedom
+        layout, level, freedom = parameters.layout, parameters.levels, parameters.degrees_of_freedom
         freedom = np.full(len(level), np.inf) if freedom is None else freedom
         whiteners = parameters.whiteners
         flat = whiteners, parameters.precisions, freedom, _inverses(layout, whiteners) if gaps else np.empty(0)

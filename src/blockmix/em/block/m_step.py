@@ -99,11 +99,22 @@ def from_scatter(
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Best covariances in the shapes of a layout: flat Cholesky factors, states, and log|Σ| + tr Σ⁻¹S in all."""
+    """Best covariances in the shapes of a layout: flat Cholesky factors, and states and deviances of shaped blocks."""
 
+    layout: Layout
     factors: FloatArray
     states: dict[int, FloatArray]
-    deviance: float
+    deviances: dict[int, float]
+
+    @property
+    def deviance(self) -> float:
+        """log|Σ| + tr Σ⁻¹S, summed over the distinct covariances."""
+        from blockmix.em.block.block_kernels import half_logdets
+
+        blocks = self.layout.own_blocks
+        each = 2 * half_logdets(blocks, self.factors) + (blocks[:, 1] - blocks[:, 0])
+        each[list(self.deviances)] = list(self.deviances.values())
+        return float(each.sum())
 
 
 def solve(layout: Layout, covariance: FloatArray, states: Mapping[int, FloatArray]) -> Solution:
@@ -111,7 +122,7 @@ def solve(layout: Layout, covariance: FloatArray, states: Mapping[int, FloatArra
 
     A block that rounding has made indefinite is raised on its diagonal (see `structure.blocks.cholesky`).
     """
-    from blockmix.em.block.block_kernels import factorize, half_logdets
+    from blockmix.em.block.block_kernels import factorize
 
     found: dict[int, FloatArray] = {}
     deviances: dict[int, float] = {}
@@ -128,6 +139,4 @@ def solve(layout: Layout, covariance: FloatArray, states: Mapping[int, FloatArra
         start += failed + 1
     for place in by_hand:
         block_of(factors, *place)[:] = cholesky(block_of(covariance, *place)[None])[0]
-    each = 2 * half_logdets(blocks, factors) + (blocks[:, 1] - blocks[:, 0])
-    each[list(deviances)] = list(deviances.values())
-    return Solution(factors, found, float(each.sum()))
+    return Solution(layout, factors, found, deviances)

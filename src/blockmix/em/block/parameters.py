@@ -41,12 +41,12 @@ class Layout:
     shared: bool = False
     shapes: tuple[tuple[BlockModel, ...], ...] = ()
 
-    @property
+    @cached_property
     def distinct(self) -> tuple[Partition, ...]:
         """The partition of each distinct covariance: one if it is shared, else G."""
         return self.partitions[:1] if self.shared else self.partitions
 
-    @property
+    @cached_property
     def n_sharing(self) -> int:
         """Number of components that share a covariance."""
         return len(self.partitions) // len(self.distinct)
@@ -101,11 +101,8 @@ class Layout:
 
     def pooled(self, values: FloatArray) -> FloatArray:
         """Sum values (G, …) over the components that share a covariance, shape (distinct, …)."""
-        return np.asarray(values.reshape(-1, self.n_sharing, *values.shape[1:]).sum(axis=1))
-
-    def per_component(self, values: FloatArray) -> FloatArray:
-        """Sum values of all blocks within each component, shape (G,)."""
-        return np.asarray(np.add.reduceat(values, self.first[:-1]))
+        shared = self.n_sharing > 1
+        return values.reshape(-1, self.n_sharing, *values.shape[1:]).sum(axis=1) if shared else values
 
     @cached_property
     def own_blocks(self) -> IntArray:
@@ -185,20 +182,28 @@ class Parameters:
             block_of(whiteners, *place)[:] = dtrtri(block_of(self.factors, *place), lower=1)[0]
         return whiteners
 
-    @cached_property
+    @property
     def logdets(self) -> FloatArray:
         """log|Σ_g|, shape (G,)."""
-        from blockmix.em.block.block_kernels import half_logdets
+        return self._summaries[0]
 
-        return self.layout.per_component(2 * half_logdets(self.layout.blocks, self.factors))
+    @property
+    def levels(self) -> FloatArray:
+        """Log π_g − ½ log|2π Σ_g|, shape (G,)."""
+        return self._summaries[1]
 
-    @cached_property
+    @property
     def precisions(self) -> FloatArray:
         """Diagonals of Σ_g⁻¹, shape (G, p)."""
-        from blockmix.em.block.block_kernels import squared_columns
+        return self._summaries[2]
+
+    @cached_property
+    def _summaries(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        from blockmix.em.block.block_kernels import summaries
 
         layout = self.layout
-        found: FloatArray = squared_columns(self.whiteners, layout.order, layout.blocks, layout.first)
+        places = layout.order, layout.blocks, layout.first
+        found: tuple[FloatArray, FloatArray, FloatArray] = summaries(self.weights, self.whiteners, *places)
         return found
 
     @cached_property
