@@ -48,6 +48,19 @@ def test_no_default_fit_has_a_higher_bic_than_full_or_diagonal_covariances(name:
         assert found.bic(X) <= GaussianBiclustering(G, K, random_state=seed).fit(X).bic(X) + 1e-6
 
 
+@pytest.mark.parametrize("name", ["iris", "wine", "blocks"])
+def test_with_gaps_columns_alone_are_a_start_and_one_group_a_fallback(name: str) -> None:
+    # Red if one group keeps its whole EM, whose regroups lead elsewhere, or if it is not tried at all.
+    load, G = SETS[name]
+    X, _ = load()
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    found = GaussianBiclustering(G, random_state=0).fit(X)
+    begun = [start.rsplit(", ", 1)[1] for start, _, _ in found.starts_]
+    assert begun.count("rule") == begun.count("alone") == 2  # two completed tables
+    for K in (1, X.shape[1]):
+        assert found.bic(X) <= GaussianBiclustering(G, K, random_state=0).fit(X).bic(X) + 1e-6
+
+
 @pytest.mark.parametrize("seed", [3, 4])
 def test_iris_ends_at_the_best_mixture(seed: int) -> None:
     # One k-means start ends at ARI 0.73: the groups found in its clusters hold them.

@@ -46,7 +46,7 @@ def auto(
     layouts = family.layouts(rows.n_columns, judged)
     # The first groups are found in filled values. Columns alone do not depend on these; one group does most, and with
     # 15 % of Wine missing its EM ends higher, at worse clusters.
-    second = "alone" if rows.has_gaps and "one group" in layouts else next(iter(layouts))
+    second = "alone" if rows.has_gaps and judged and "alone" in layouts else next(iter(layouts))
     starts: list[Start[P]] = []
     for groups, held in layouts.items():
         tolerance = tol if groups in ("one group", "alone") else family.loose(tol)
