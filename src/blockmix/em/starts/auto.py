@@ -52,7 +52,7 @@ def auto(
         tolerance = tol if groups in ("one group", "alone") else family.loose(tol)
         for name, z in found.items():
             begin = partial(first_state, held, rows, tolerance, z)
-            if groups in ("rule", second):
+            if groups == "rule" or (groups == second and name == next(iter(found))):
                 starts.append(Start(f"{name}, {groups}", begin))
             elif name == next(iter(found)):
                 starts.append(_fallback(f"{name}, {groups}", held, rows, begin(), tol, max_iter))
