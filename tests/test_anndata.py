@@ -40,12 +40,19 @@ def test_results_are_those_of_the_estimator(matrix: Any) -> None:
     assert type(adata.X) is type(cells(matrix).X)  # the data themselves are left alone
 
 
-def test_missing_values_are_fitted() -> None:
+@pytest.mark.parametrize("matrix", [np.asarray, sparse.csr_matrix])
+def test_missing_values_are_fitted(matrix: Any) -> None:
     adata = cells()
-    adata.X[np.random.default_rng(1).random(adata.X.shape) < 0.1] = np.nan
-    bridge.fit(adata, 2, random_state=0)
-    expected = GaussianBiclustering(2, random_state=0).fit(adata.X)
-    assert adata.obs["blockmix"].astype(int).tolist() == expected.row_labels_.tolist()
+    X = adata.X.copy()
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    X[7] = np.nan  # a row without values
+    adata.X, adata.layers["double"] = matrix(X), matrix(2 * X)
+    expected = GaussianBiclustering(2, random_state=0).fit(X)
+    for layer in (None, "double"):
+        bridge.fit(adata, 2, layer=layer, random_state=0)
+        assert adata.obs["blockmix"].astype(int).tolist() == expected.row_labels_.tolist()
+        assert adata.obs["blockmix_probability"].iloc[7] == pytest.approx(expected.weights_.max())
+        np.testing.assert_array_equal(adata.varm["blockmix_groups"], expected.column_labels_.T)
 
 
 def test_a_layer_a_key_and_a_shared_covariance() -> None:

@@ -41,6 +41,18 @@ def test_gaps_are_fitted_as_they_are_and_counted(gaps_csv: str) -> None:
     assert predicted == Path("out/rows.csv").read_text()
 
 
+def test_a_far_row_is_compared_with_the_number_of_its_values() -> None:
+    # Red if a row with gaps is compared with the number of columns.
+    frame = wine()
+    frame.loc[5, ["ash", "hue"]] = np.nan
+    frame.loc[5, "proline"] = 1e5
+    frame.loc[9, frame.columns.difference(["id", "kind"])] = np.nan
+    frame.to_csv("far.csv", index=False)
+    done = run("fit", "far.csv", "--components", "1", "--out", "out")
+    assert "cells (0.6%) are missing: " in done.stderr and "; 1 row has no values" in done.stderr
+    assert next(line for line in done.stdout.splitlines() if "w5: " in line).count("(about 11 is usual)") == 1
+
+
 def test_scaling_ignores_gaps(gaps_csv: str) -> None:
     run("fit", gaps_csv, "--components", "2", "--out", "plain")
     run("fit", gaps_csv, "--components", "2", "--scale", "--out", "scaled")

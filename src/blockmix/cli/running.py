@@ -192,7 +192,7 @@ def _farthest(model: Any, row_names: Any) -> list[dict[str, Any]]:
         g, k = int(model.row_labels_[i]), int(model.outlier_groups_[i])
         columns = [names[j] for j in Partition(model.column_labels_[g]).groups[k]]
         line = {"row": str(row_names[i]), "cluster": g, "outlier_score": round(float(scores[i]), 2)}
-        found.append({**line, "farthest_group": groups[g][k], "columns": columns})
+        found.append({**line, "n_values": int(model.n_values_[i]), "farthest_group": groups[g][k], "columns": columns})
     return found
 
 
@@ -209,19 +209,19 @@ def print_summary(summary: dict[str, Any], fitted: Fitted, json: bool) -> None:
     if summary.get("ari") is not None:
         print(f"\nAgreement of the clusters with {summary['label']}: adjusted Rand index {summary['ari']:.3f}")
     if summary.get("farthest"):
-        print("\n" + _far_text(summary, fitted.model.n_features_in_))
+        print("\n" + _far_text(summary))
     if fitted.stability is not None:
         print(f"\n{fitted.stability}")
     print(f"\nWritten to {summary['folder']}: {', '.join(summary['files'])}")
 
 
-def _far_text(summary: dict[str, Any], p: int) -> str:
+def _far_text(summary: dict[str, Any]) -> str:
     """The farthest rows, one per line."""
     n = summary["outliers"]
     lines = [f"{n} row{' is' if n == 1 else 's are'} far from {'its cluster' if n == 1 else 'their clusters'}:"]
     for far in summary["farthest"]:
         columns = far["columns"][:3] + ["…"] * (len(far["columns"]) > 3)
-        score = f"score {far['outlier_score']:g} (about {p} is usual)"
+        score = f"score {far['outlier_score']:g} (about {far['n_values']} is usual)"
         lines.append(f"  {far['row']}: cluster {far['cluster']}, {score}, farthest in {', '.join(columns)}")
     more = n - len(summary["farthest"])
     return "\n".join(lines + ([f"  and {more} more: outlier in {results.ROWS}"] if more else []))

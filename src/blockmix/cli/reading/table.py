@@ -156,7 +156,9 @@ class InputTable:
         infinite = np.isinf(self.values)
         kind = "infinite" if infinite.any() else "missing"
         if gaps and not drop and kind == "missing":
-            return replace(self, notes=(*self.notes, self._gaps(counts)))
+            blank = int((~finite.any(axis=1)).sum())
+            note = f"; {blank} row{' has' if blank == 1 else 's have'} no values" if blank else ""
+            return replace(self, notes=(*self.notes, self._gaps(counts) + note))
         if gaps and not drop:  # only these must go
             counts, whole = np.count_nonzero(infinite, axis=0), ~infinite.any(axis=1)
         columns = self.worst(counts)
