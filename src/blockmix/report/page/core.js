@@ -84,6 +84,11 @@ function columnName(column) {
   return report.columns[column];
 }
 
+/** A name in a table or list; it breaks after the signs that join its words rather than inside them. */
+function named(name, tag = "span") {
+  return h(tag, { class: "name" }, name.split(/(?<=[_/.-])/).flatMap((part, i) => (i ? [h("wbr"), part] : part)));
+}
+
 /** A column with its group, or the range of neighbors that one pixel averages. */
 function columnsName(columns, labels) {
   const [first, last] = [columns[0], columns.at(-1)];

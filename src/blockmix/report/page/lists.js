@@ -60,7 +60,7 @@ function moves() {
     return cell(made, size === 1 ? "alone" : letter(family));
   };
   const built = (column) => row(
-    [h("span", { class: "name" }, columnName(column)), ...families.map((_, g) => chip(column, g))],
+    [named(columnName(column)), ...families.map((_, g) => chip(column, g))],
     { class: changes(column) ? "moves" : null });
   let only = movers > 0;
   const make = (query) => all

@@ -22,7 +22,7 @@ function rowTable({ certainty, far }) {
   const beside = (i) => near.get(i)?.map((j) => ({ name: rowName(j), note: `(${rowLabels[j]})` }));
   const probability = (value) => cell(value.toFixed(3), Number(value.toFixed(4)));
   const built = (i) => row([
-    h("span", { class: "name" }, rowName(i)),
+    named(rowName(i)),
     cell(h("span", {}, mark(rowLabels[i]), String(rowLabels[i])), rowLabels[i]),
     ...(certainty ? [probability(own[i]), certainty.next[i], probability(next[i])] : []),
     ...(report.classes ? [className(report.classes.codes[i])] : []),

@@ -69,7 +69,7 @@ function names(list, most, query = "", comma = ", ") {
   const hit = ({ name }) => query !== "" && name.toLowerCase().includes(query);
   const sorted = query ? [...items.filter(hit), ...items.filter((item) => !hit(item))] : items;
   const written = (part) => part.flatMap((item, i) => {
-    const made = h(hit(item) ? "mark" : "span", { class: "name" }, item.name);
+    const made = named(item.name, hit(item) ? "mark" : "span");
     if (item.pale !== undefined) made.style.opacity = item.pale;
     return [i ? comma : "", made, item.note ? h("small", {}, `\u00a0${item.note}`) : ""];
   });
