@@ -79,5 +79,5 @@ function moves() {
     : "Every column has the same letter in all components.";
   section("moves", ["Columns that change group", "Changes"],
     h("p", {}, `Groups that share most columns have the same letter in all components. ${text}`),
-    searchable("moves-table", "column", ["Column", ...families.map((_, g) => `Component ${g}`)], make, { tools: [tick] }));
+    searchable("moves-table", "column", ["Column", ...families.map((_, g) => `Component ${g}`)], make, [tick]));
 }

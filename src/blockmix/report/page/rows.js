@@ -46,5 +46,5 @@ function rowTable({ certainty, far }) {
     ...(certainty ? ["Nearest rows"] : [])];
   const found = far ? `${FAR} ${count(far.outliers.length, "row")} marked far: of normal rows one in a thousand is.` : "";
   section("rows", "Rows", h("p", {}, [certainty ? `${UNCERTAIN} ${NEAR}` : "", found].filter(Boolean).join(" ")),
-    searchable("row-table", "row", heads, make, { tools: [order], most: 20 }));
+    searchable("row-table", "row", heads, make, [order]));
 }
