@@ -38,6 +38,8 @@ autodoc_typehints = "none"  # the docstrings name the types in words
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False  # the template lists them
 
+toc_object_entries_show_parents = "hide"  # the name of the class leaves no room for that of the method
+
 html_theme = "pydata_sphinx_theme"
 html_title = "blockmix"
 html_static_path = ["_static"]

@@ -20,9 +20,8 @@ from blockmix.cli.reading import InputTable
 from blockmix.cli.streams import check_output
 from blockmix.cli.tables import row_head, row_lines
 from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.estimators.topics.importance import topic_means
+from blockmix.estimators.topics.importance import is_background, topic_means
 from blockmix.metrics import npmi_coherence
-from blockmix.report.topics import is_background
 
 _TOP_TERMS = 10  # of a topic, in its coherence
 _SHOWN_DOCUMENTS = 2  # of a topic, printed
@@ -145,7 +144,7 @@ def _write(
     results.write_csv(folder / results.ROWS, row_head(model, "topic"), lines, raw)
     results.write_csv(folder / results.COLUMNS, ["group", "kind", "term", "weight"], _term_lines(model), raw)
     importances = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_)]
-    results.write_csv(folder / results.TOPICS, ["topic", *_group_names(model)], importances, raw)
+    results.write_csv(folder / results.TOPICS, ["topic", *model.group_names_], importances, raw)
     lines = [
         (g, rank, table.row_names[i], "" if ratings is None else f"{ratings[i]:g}", texts[i])
         for g, topic in enumerate(model.topics_)
@@ -174,21 +173,17 @@ def _write(
 
 def _term_lines(model: TopicBiclustering) -> Iterator[tuple[Any, ...]]:
     for k, terms in enumerate(model.term_groups_):
-        kind = "background" if is_background(model, k) else "group" if len(terms) > 1 else "alone"
+        kind = "background" if is_background(terms, len(model.terms_)) else "group" if len(terms) > 1 else "alone"
         yield from ((k, kind, term, f"{weight:.4g}") for term, weight in terms)
-
-
-def _group_names(model: TopicBiclustering) -> list[str]:
-    return ["background" if is_background(model, k) else name for k, name in enumerate(model.group_names_)]
 
 
 def _comparison(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:
     """A table of the numbers of topics, and what each criterion says."""
     smallest = min(candidates, key=lambda found: found.bic)
-    yield f"{'topics':>8}{'coherence':>11}{'bic':>14}  most important groups"
+    yield f"{'topics':>8}{'coherence':>11}{'bic':>14}  most important group of each"
     for found in candidates:
         marks = ("+" if found is best else " ") + ("*" if found is smallest else " ")
-        tops = ", ".join(topic.top_groups[0] if topic.top_groups else "–" for topic in found.model.topics_)
+        tops = "; ".join(topic.top_groups[0] if topic.top_groups else "–" for topic in found.model.topics_)
         n = len(found.model.topics_)
         yield f"{marks}{n:>6}{found.coherence:>11.3f}{found.bic:>14.1f}  {_short(tops, 80)}"
     n, other = len(best.model.topics_), len(smallest.model.topics_)
@@ -208,8 +203,8 @@ def _printed(model: TopicBiclustering, texts: Sequence[Any]) -> Iterator[str]:
     for g, topic in enumerate(model.topics_):
         for i in topic.documents[:_SHOWN_DOCUMENTS]:
             yield f"  topic {g}: {_short(' '.join(str(texts[i]).split()), _SHOWN_TEXT)}"
-    for k, terms in enumerate(model.term_groups_):
-        if is_background(model, k):
+    for terms in model.term_groups_:
+        if is_background(terms, len(model.terms_)):
             few = ", ".join(term for term, _ in terms[:5])
             yield f"\nBackground: {len(terms)} of {len(model.terms_)} terms go with no others ({few}, …)"
 

@@ -33,7 +33,7 @@ def new_axes(rows: int, columns: int, width: float, height: float) -> Any:
 def color_scale(image: Any, ax: Axes | list[Axes], label: str, **settings: Any) -> Any:
     """The color scale of an image: beside it, or below it in the width of one column."""
     figure = (ax if isinstance(ax, list) else [ax])[0].figure
-    place = {"shrink": 0.8} if current().width is None else {"location": "bottom", "aspect": 40, "pad": 0.02}
+    place = {"shrink": 0.8} if current().width is None else {"location": "bottom", "aspect": 40, "pad": 0.04}
     return figure.colorbar(image, ax=ax, label=label, **(place | settings))
 
 

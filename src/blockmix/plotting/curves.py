@@ -107,7 +107,8 @@ def likelihood_trace(trace: ArrayLike, *, title: str = "", ax: Axes | None = Non
     ax = axes_or_new(ax, 6, 3.5)
     marker = "o" if len(values) <= 40 else None
     ax.plot(np.arange(1, len(values) + 1), values, color=group_color(0, 2), marker=marker, markersize=4)
-    ax.annotate(f"{values[-1]:.1f}", (len(values), values[-1]), xytext=(0, -12), textcoords="offset points", ha="right")
+    last = f"{values[-1]:.1f}".replace("-", "\N{MINUS SIGN}")  # as the axis has it
+    ax.annotate(last, (len(values), values[-1]), xytext=(0, -12), textcoords="offset points", ha="right")
     whole_numbers(ax)
     ax.set_xlabel("iteration")
     ax.set_ylabel("objective")

@@ -164,7 +164,8 @@ def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:
     """Groups of all components in one numbering, in which matching groups have the same number, shape (G, p).
 
     The groups of each component are matched one to one with the numbers in use, so that as many columns as possible
-    keep their number. A group that shares no column with any of them gets a new number.
+    keep their number. A group that shares no column with any of them gets a new number. Groups of several columns have
+    the first numbers, so that columns alone use up no colors.
 
     Examples
     --------
@@ -174,6 +175,12 @@ def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:
     >>> aligned_labels([[0, 0, 1, 1], [0, 1, 2, 2]])
     array([[0, 0, 1, 1],
            [0, 2, 1, 1]])
+    >>> aligned_labels([[0, 0, 1, 2], [0, 0, 1, 1]])
+    array([[0, 0, 1, 2],
+           [0, 0, 1, 1]])
+    >>> aligned_labels([[0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 3, 3]])
+    array([[0, 0, 2, 3, 1, 4],
+           [0, 0, 2, 3, 1, 1]])
     """
     partitions = [Partition(row) for row in labels]
     aligned = np.stack([partition.labels for partition in partitions])
@@ -186,4 +193,5 @@ def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:
         new = numbers < 0
         numbers[new] = shared.shape[1] + np.arange(np.count_nonzero(new))
         aligned[g] = numbers[partitions[g].labels]
-    return aligned
+    largest = np.max([np.bincount(row, minlength=aligned.max() + 1) for row in aligned], axis=0)
+    return np.argsort(np.argsort(largest < 2, kind="stable"))[aligned]

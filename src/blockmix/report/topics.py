@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.estimators.topics.importance import top_groups
+from blockmix.estimators.topics.importance import is_background, top_groups
 from blockmix.estimators.topics.terms import is_matrix
 from blockmix.report.contents import made
 from blockmix.report.wording import finite, grouped, short
@@ -17,7 +17,6 @@ from blockmix.structure.types import FloatArray
 
 _MOST_LEVELS = 20  # of more distinct ratings only the mean is shown
 _MOST_TEXT = 2000  # characters of a document
-_BACKGROUND = 0.5  # share of the terms from which on a group is the background: terms that go with no others
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +62,7 @@ def _facts(topics: Topics) -> list[dict[str, str]]:
     model, ratings = topics.model, topics.ratings
     several = sum(len(terms) > 1 for terms in model.term_groups_)
     note = f"{several} of several terms" + (
-        ", one is background" if any(is_background(model, k) for k in range(len(model.term_groups_))) else ""
+        ", one is background" if any(is_background(group, len(model.terms_)) for group in model.term_groups_) else ""
     )
     facts = [
         ("Documents", grouped(len(model.labels_)), ""),
@@ -107,10 +106,5 @@ def _group(topics: Topics, k: int) -> dict[str, Any]:
         "name": model.group_names_[k],
         "terms": [term for term, _ in terms],
         "weights": [round(weight, 3) for _, weight in terms],
-        "background": is_background(model, k),
+        "background": is_background(terms, len(model.terms_)),
     }
-
-
-def is_background(model: TopicBiclustering, k: int) -> bool:
-    """Whether a term group is the background: more than half of the terms, which go with no others."""
-    return len(model.term_groups_[k]) > _BACKGROUND * len(model.terms_)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NOTE = (
-    "How often the same comes back when the rows are weighed at random. It shows what depends on chance in the "
-    "sample, not whether the model is right."
+    "Stability is how often the same groups and clusters come back when the rows are weighted at random. It shows what "
+    "depends on chance in the sample, not whether the model is right."
 )
 _LISTED = 6  # columns of a group that are named in the printed table
 _LINES = 20  # groups of a component in the printed table

@@ -95,7 +95,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         Terms of each group, largest weight first. The weight is the correlation of the term with the sum of its group.
         Groups that matter to the first topics come first.
     group_names_ : list of K str
-        The three terms with the largest weights.
+        The three terms with the largest weights; "background" for more than half of the terms, which go with no others.
     topics_ : list of G Topic
         Size, share, mean rating, top groups and most typical documents; ordered by mean rating, lowest first, or
         without ratings by size, largest first.
@@ -304,7 +304,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         self.term_groups_ = [
             importance.ranked_terms(self.terms_[found == k], correlation(np.asarray(blocks[k]))) for k in order
         ]
-        self.group_names_ = [importance.name_of(group) for group in self.term_groups_]
+        self.group_names_ = [importance.name_of(group, len(self.terms_)) for group in self.term_groups_]
         tops = [tuple(self.group_names_[k] for k in importance.top_groups(row)) for row in self.importance_]
         typical = importance.typical(X, self.mixture_.means_[self.components_], self.labels_[known])
         documents = [tuple(known[list(rows)].tolist()) for rows in typical]

@@ -19,6 +19,7 @@ from blockmix.structure.types import FloatArray, IntArray
 
 _TOP = 5  # groups listed per topic
 _TYPICAL = 5  # documents listed per topic
+_BACKGROUND = 0.5  # share of the terms from which on a group is the background: terms that go with no others
 
 Terms = list[tuple[str, float]]
 
@@ -89,9 +90,21 @@ def ranked_terms(terms: NDArray[np.object_], R: FloatArray) -> Terms:
     return [(str(terms[j]), float(weights[j])) for j in order]
 
 
-def name_of(terms: Terms, most: int = 3) -> str:
-    """Short name of a group: its most central terms."""
-    return ", ".join(term for term, _ in terms[:most])
+def is_background(terms: Terms, n_terms: int) -> bool:
+    """Whether a group is the background: more than half of all terms, which go with no others."""
+    return len(terms) > _BACKGROUND * n_terms
+
+
+def name_of(terms: Terms, n_terms: int, most: int = 3) -> str:
+    """Short name of a group: its most central terms, or what it is.
+
+    Examples
+    --------
+    >>> group = [("train", 0.9), ("station", 0.8), ("walk", 0.5), ("minutes", 0.4)]
+    >>> name_of(group, 8), name_of(group, 7)
+    ('train, station, walk', 'background')
+    """
+    return "background" if is_background(terms, n_terms) else ", ".join(term for term, _ in terms[:most])
 
 
 def label_of(terms: Terms, width: int = 60) -> str:

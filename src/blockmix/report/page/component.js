@@ -115,7 +115,7 @@ class ComponentPanel {
   /** Color number of each group: the same as in other components if there are enough colors. */
   numbers(labels, order, sizes) {
     const families = report.families[Math.min(this.index, report.families.length - 1)];
-    const enough = Math.max(...families) < GROUP_COLORS.length;
+    const enough = families.every((family, column) => family < GROUP_COLORS.length || sizes[labels[column]] === 1);
     if (labels === this.view.labels && enough) return new Map(labels.map((label, column) => [label, families[column]]));
     const shown = [...new Set(order.map((column) => labels[column]))].filter((label) => sizes[label] > 1);
     return new Map(shown.map((label, at) => [label, at]));

@@ -84,6 +84,12 @@ function columnName(column) {
   return report.columns[column];
 }
 
+/** A name in a table or list; a long one breaks after the signs that join its words rather than inside them. */
+function named(name, tag = "span") {
+  const parts = name.length < 18 ? [name] : name.split(/(?<=[_/.-])/);
+  return h(tag, { class: "name" }, parts.flatMap((part, i) => (i ? [h("wbr"), part] : part)));
+}
+
 /** A column with its group, or the range of neighbors that one pixel averages. */
 function columnsName(columns, labels) {
   const [first, last] = [columns[0], columns.at(-1)];

@@ -19,7 +19,7 @@ function differences(found) {
   const largest = Math.max(...found.columns.flatMap((own) => own.map(Math.abs)));
   const card = (own, g) => {
     const top = own.map((_, column) => column).sort((a, b) => Math.abs(own[b]) - Math.abs(own[a])).slice(0, TOP_COLUMNS);
-    const line = (column) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: "name" }, columnName(column))),
+    const line = (column) => h("tr", {}, h("th", { scope: "row" }, named(columnName(column))),
       h("td", { class: "wide-bar" }, signedBar(own[column], largest, componentColor(g))),
       h("td", { class: "figure" }, signed(own[column], 1)),
       h("td", { class: "figure soft" }, `${short(found.means[g][column])} against ${short(rest(g, column))}`));

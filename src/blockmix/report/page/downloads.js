@@ -47,7 +47,9 @@ function pngButton(what, canvas, draw) {
     context.drawImage(canvas, 0, 0);
     exporting = false;
     draw();
-    made.toBlob((blob) => save(blob, fileName(what, "png")));
+    // Not toBlob: a busy browser puts it off for seconds.
+    const bytes = decoded(made.toDataURL().split(",")[1]);
+    save(new Blob([bytes], { type: "image/png" }), fileName(what, "png"));
   });
 }
 

@@ -60,7 +60,7 @@ function moves() {
     return cell(made, size === 1 ? "alone" : letter(family));
   };
   const built = (column) => row(
-    [h("span", { class: "name" }, columnName(column)), ...families.map((_, g) => chip(column, g))],
+    [named(columnName(column)), ...families.map((_, g) => chip(column, g))],
     { class: changes(column) ? "moves" : null });
   let only = movers > 0;
   const make = (query) => all
@@ -79,5 +79,5 @@ function moves() {
     : "Every column has the same letter in all components.";
   section("moves", ["Columns that change group", "Changes"],
     h("p", {}, `Groups that share most columns have the same letter in all components. ${text}`),
-    searchable("moves-table", "column", ["Column", ...families.map((_, g) => `Component ${g}`)], make, { tools: [tick] }));
+    searchable("moves-table", "column", ["Column", ...families.map((_, g) => `Component ${g}`)], make, [tick]));
 }

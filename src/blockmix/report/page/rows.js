@@ -22,7 +22,7 @@ function rowTable({ certainty, far }) {
   const beside = (i) => near.get(i)?.map((j) => ({ name: rowName(j), note: `(${rowLabels[j]})` }));
   const probability = (value) => cell(value.toFixed(3), Number(value.toFixed(4)));
   const built = (i) => row([
-    h("span", { class: "name" }, rowName(i)),
+    named(rowName(i)),
     cell(h("span", {}, mark(rowLabels[i]), String(rowLabels[i])), rowLabels[i]),
     ...(certainty ? [probability(own[i]), certainty.next[i], probability(next[i])] : []),
     ...(report.classes ? [className(report.classes.codes[i])] : []),
@@ -46,5 +46,5 @@ function rowTable({ certainty, far }) {
     ...(certainty ? ["Nearest rows"] : [])];
   const found = far ? `${FAR} ${count(far.outliers.length, "row")} marked far: of normal rows one in a thousand is.` : "";
   section("rows", "Rows", h("p", {}, [certainty ? `${UNCERTAIN} ${NEAR}` : "", found].filter(Boolean).join(" ")),
-    searchable("row-table", "row", heads, make, { tools: [order], most: 20 }));
+    searchable("row-table", "row", heads, make, [order]));
 }

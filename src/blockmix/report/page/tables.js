@@ -38,15 +38,17 @@ function share(value) {
   return cell(h("span", { class: "share" }, bar, `${(100 * value).toFixed(1)} %`), value);
 }
 
+const LISTED = 20; // rows of a long table before "Show all"
+
 /** A table with a search field; make(query) returns builders of rows; tools get a function that fills the table again. */
-function searchable(id, noun, heads, make, { tools = [], most: first = 60 } = {}) {
+function searchable(id, noun, heads, make, tools = []) {
   const body = h("tbody");
   const status = h("p", { class: "hint", role: "status", id: `${id}-count` });
   const more = h("button", { type: "button", class: "more-rows", onclick: () => fill(Infinity) });
   const field = h("input", {
     type: "search", id: `${id}-search`, autocomplete: "off", spellcheck: "false", oninput: () => fill(),
   });
-  const fill = (most = first) => {
+  const fill = (most = LISTED) => {
     const rows = make(field.value.trim().toLowerCase());
     body.replaceChildren(...rows.slice(0, most).map((build) => build()));
     status.textContent = count(rows.length, noun) + (rows.length > most ? `, the first ${most} shown` : "");
@@ -69,7 +71,7 @@ function names(list, most, query = "", comma = ", ") {
   const hit = ({ name }) => query !== "" && name.toLowerCase().includes(query);
   const sorted = query ? [...items.filter(hit), ...items.filter((item) => !hit(item))] : items;
   const written = (part) => part.flatMap((item, i) => {
-    const made = h(hit(item) ? "mark" : "span", { class: "name" }, item.name);
+    const made = named(item.name, hit(item) ? "mark" : "span");
     if (item.pale !== undefined) made.style.opacity = item.pale;
     return [i ? comma : "", made, item.note ? h("small", {}, `\u00a0${item.note}`) : ""];
   });

@@ -3,7 +3,7 @@
 function topicOverview() {
   const rated = report.topics.some(({ rating }) => rating !== null);
   const lines = report.topics.map((topic, g) => {
-    const top = names(topic.top.map((k) => ({ name: groupTitle(k), note: `${Math.round(report.importance[g][k])} %` })),
+    const top = names(topic.top.map((k) => ({ name: groupTitle(k), note: `${Math.round(report.importance[g][k])}\u00a0%` })),
       5, "", "; ");
     return row([h("a", { href: `#topic-${g}` }, `Topic ${g}`), topic.size, share(topic.share),
       ...(rated ? [figure(topic.rating)] : []), top]);
@@ -54,7 +54,7 @@ function topicCards() {
       texts.set(made, `${name} ${text}`.toLowerCase());
       return made;
     };
-    const top = topic.top.map((k) => h("li", {}, h("b", {}, groupTitle(k)), ` ${Math.round(report.importance[g][k])} %`));
+    const top = topic.top.map((k) => h("li", {}, h("b", {}, groupTitle(k)), ` ${Math.round(report.importance[g][k])}\u00a0%`));
     return h("section", { class: "component", id: `topic-${g}`, "aria-labelledby": `topic-${g}-heading` },
       h("h3", { id: `topic-${g}-heading` }, `Topic ${g}`,
         h("span", { class: "aside" }, `${count(topic.size, "document")}${rating}`)),
