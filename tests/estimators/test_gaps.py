@@ -291,3 +291,17 @@ def test_the_farthest_group_of_a_row_is_one_that_it_has_values_in() -> None:
         group = model.column_labels_[model.row_labels_[i]] == model.outlier_groups_[i]
         assert (~np.isnan(X[i]))[group].any()
     assert not model.outliers_[4]
+
+
+@pytest.mark.parametrize("exponent", [-90, -60, 60, 90])
+def test_scores_of_rows_with_gaps_do_not_depend_on_the_units(exponent: int) -> None:
+    # Red if precisions are multiplied with each other: their products leave the range of numbers.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 4)) + rng.standard_normal((200, 1))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    scale = 10.0**exponent
+    model = GaussianBiclustering(1, 1, block_model="full", rounding=False).fit(X)
+    far = GaussianBiclustering(1, 1, block_model="full", rounding=False).fit(X * scale)
+    n_values = (~np.isnan(X)).sum(axis=1)
+    assert_allclose(far.score_samples(X * scale) + n_values * np.log(scale), model.score_samples(X), atol=1e-6)
+    assert_allclose(far.impute(X * scale) / scale, model.impute(X), rtol=1e-6, atol=1e-9)

@@ -105,6 +105,19 @@ def test_shrinkage_multiplies_what_is_off_the_diagonal(case: tuple[Matrix, Parti
     assert_allclose(BlockCovariance.of(S, partition, 1.0).dense(), np.diag(np.diag(S)))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_precisions_of_columns_of_any_scale(seed: int) -> None:
+    # Red if a triangular factor is inverted with pivots: some rows are 10²⁴ times as large as others.
+    rng = np.random.default_rng(seed)
+    X = np.cumsum(rng.standard_normal((100, 8)), axis=1)
+    S, scale = covariance(X), 10.0 ** rng.uniform(-12, 12, 8)
+    factor = np.linalg.cholesky(S)
+    factor[np.tril_indices(8, -1)] += 1e-17 * rng.standard_normal(28)  # what rounding leaves of a zero
+    plain = BlockCovariance(Partition.single(8), (factor[None],)).precision()
+    found = BlockCovariance(Partition.single(8), ((scale[:, None] * factor)[None],)).precision()
+    assert_allclose(found * np.outer(scale, scale), plain, rtol=1e-7, atol=1e-10)
+
+
 def test_float32_stays_float32() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 5)).astype(np.float32)

@@ -232,6 +232,11 @@ class GaussianBiclustering(StableMixture, FarRows, TakesGaps, EMMixture[Paramete
 
     def _thin_message(self, g: int, count: float, parameters: Parameters) -> str:
         largest = parameters.layout.partitions[g].sizes.max()
+        if parameters.layout.n_sharing > 1:
+            return (
+                f"{len(parameters.weights)} components leave too few rows for the covariance that they share, so it "
+                "rests on the ridge: ask for fewer components or give shrinkage=0.1"
+            )
         return (
             f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on the "
             "ridge: give shrinkage=0.1, more column groups or fewer components"

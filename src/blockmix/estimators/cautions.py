@@ -46,7 +46,9 @@ def _far_components(parameters: Parameters, total: float) -> list[str]:
     """Sentences about small components whose rows lie far apart."""
     counts = parameters.weights * total
     small = np.flatnonzero((parameters.weights < _SMALL / len(counts)) & (counts >= 1))
-    traces = np.bincount(parameters.layout.owner, parameters.factors**2)  # of LLᵀ
+    traces = np.bincount(
+        parameters.layout.owner, parameters.factors**2
+    )  # tr Σ = Σ L_ij²: factors are 0 above the diagonal
     spread = np.tile(traces, parameters.layout.n_sharing)
     found = []
     for g in small:

@@ -65,11 +65,11 @@ class OptimalRule(BaseEstimator):
         """Take the best cut at this price; `squares` is not used.
 
         S may be a `GramMatrix`. A grouping without a tree is asked for as many groups as the best cut of the default
-        tree has. Up to two rows have no groups.
+        tree has. No groups are found if the rows weigh 2 or less in all.
         """
         models = block_models(self.block_model)
         if n_rows <= 2:
-            # All correlations are ±1, or 0 by a prior: every tree is a chain of ties, which took 20 s of 2000 columns.
+            # Two rows have correlations ±1 (0 with a prior): all trees tie, and cutting one took 20 s for 2000 columns.
             return Proposal(Partition.separate(len(S)), shapes=(models[0],) * len(S))
         price = bic_price(n_rows) if price is None else price
         R = correlation(S)
@@ -127,8 +127,8 @@ def best_groups(
         single = HierarchicalGrouping("single").tree(R)
         found = _best_of_both(found, _tree_cut(definite, single, n_rows, price, chains, *forbidden[1:]))
     partition = Partition(found.labels)
-    shapes = dict(zip(partition.labels.tolist(), found.labels.tolist(), strict=True))
-    return Proposal(partition, tree, shapes=tuple(found.shapes[shapes[k]] for k in range(len(shapes))))
+    number = dict(zip(partition.labels.tolist(), found.labels.tolist(), strict=True))
+    return Proposal(partition, tree, shapes=tuple(found.shapes[number[k]] for k in range(len(number))))
 
 
 def _tree_cut(

@@ -90,7 +90,8 @@ class ArrayRows(Rows):
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        # Kept while the rows are: to start threads for every sweep takes a tenth of a fit of 200 000 x 50.
+        # Kept with the rows: starting threads for every sweep took a tenth of a fit of 200 000 × 50. A function that is
+        # mapped must not map in turn.
         return ThreadPoolExecutor(self.n_threads)
 
     def _chunk(self, place: slice) -> Chunk:

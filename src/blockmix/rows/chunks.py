@@ -202,12 +202,16 @@ def places(n_rows: int, n_columns: int, start: int = 0) -> list[slice]:
 def in_order(pool: Executor, function: Callable[[A], T], items: Iterable[A], ahead: int) -> Iterator[T]:
     """Results of a function in the order of the items, reading at most `ahead` items in advance."""
     waiting: deque[Future[T]] = deque()
-    for item in items:
-        waiting.append(pool.submit(function, item))
-        if len(waiting) > ahead:
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+        while waiting:
             yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
+    finally:
+        for future in waiting:  # after an error or an interrupt, which the pool may outlive
+            future.cancel()
 
 
 @dataclass(frozen=True, eq=False)

@@ -211,7 +211,9 @@ def inverse_factors(factor: FloatArray) -> FloatArray:
     if factor.shape[1] == 1:
         return 1 / factor
     if factor.shape[1] <= _SMALL:
-        return np.linalg.inv(factor)
+        # Of unit diagonals: columns of very different scale would make the dense inverse pivot.
+        diagonal = np.diagonal(factor, axis1=1, axis2=2)
+        return np.linalg.inv(factor / diagonal[:, :, None]) / diagonal[:, None, :]
     identity = np.eye(factor.shape[1], dtype=factor.dtype)
     return np.stack([solve_triangular(L, identity, lower=True, check_finite=False) for L in factor])
 

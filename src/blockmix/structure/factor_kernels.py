@@ -68,7 +68,7 @@ def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, found: Any
             w = B[a, start] if odd else 0.0
             for i in range(lo, hi):
                 found[a, i] = w * dense[start, i]
-            for j in range(start + odd, stop, 2):  # two at a time: a tenth of the time of `factor_deviances`
+            for j in range(start + odd, stop, 2):  # two at a time saves a tenth of `factor_deviances`
                 w, v = B[a, j], B[a, j + 1]
                 for i in range(lo, hi):
                     found[a, i] += w * dense[j, i] + v * dense[j + 1, i]

@@ -55,10 +55,16 @@ def test_thin_components_have_no_more_rows_than_their_largest_block_has_columns(
     assert chosen.thin(smaller, spare=150).tolist() == [0, 1]
 
 
-def test_no_component_is_thin_with_a_shared_covariance_or_pseudo_rows() -> None:
+def test_a_shared_covariance_has_all_rows_less_those_of_the_other_means() -> None:
     rows, z = two_clusters()
     shared = parameters_with(Layout((Partition.single(6),) * 2, shared=True), rows, z)
-    assert family(rows, shared=True).thin(shared, spare=150).tolist() == []
+    most = rows.n_rows - 1 - 6  # rows of two components, less one mean, beyond a block of six columns
+    assert family(rows, shared=True).thin(shared, spare=most - 1).tolist() == []
+    assert family(rows, shared=True).thin(shared, spare=most).tolist() == [0, 1]
+
+
+def test_no_component_is_thin_with_pseudo_rows() -> None:
+    rows, z = two_clusters()
     separate = parameters_with(Layout((Partition.single(6),) * 2), rows, z)
     assert family(rows, prior=Prior(shrinkage=1.0)).thin(separate, spare=150).tolist() == []
 

@@ -124,21 +124,24 @@ class BlockFamily:
     def thin(self, parameters: Parameters, spare: int = 0) -> IntArray:
         """Components with at most `spare` rows more than their blocks need.
 
-        None if they share a covariance or the prior brings pseudo-rows.
+        A shared covariance has the rows of all its components, less one for each mean but the first. None if the
+        prior brings pseudo-rows.
         """
-        if parameters.layout.n_sharing > 1 or self.proposer.prior.shrinkage:
+        layout = parameters.layout
+        if self.proposer.prior.shrinkage:
             return np.empty(0, dtype=np.intp)
-        needed = np.array([parameters.layout.rows_needed(g) for g in range(len(parameters.weights))])
-        return np.flatnonzero(parameters.weights * self.total_weight <= needed + spare)
+        counts = layout.pooled(parameters.weights) * self.total_weight - (layout.n_sharing - 1)
+        needed = np.array([layout.rows_needed(layout.members(d).start) for d in range(len(counts))])
+        return np.flatnonzero(np.repeat(counts <= needed + spare, layout.n_sharing))
 
     def resting(self, parameters: Parameters) -> IntArray:
         """Thin components with a direction in which most of the variance is the ridge.
 
         The ridge ρ adds ρ/n to each variance, so tr(Σ⁻¹)ρ/n counts such directions. Rounded values may leave none.
         """
-        thin = self.thin(parameters)
-        counts = parameters.weights[thin] * self.total_weight
-        rests = self.proposer.prior.ridge * parameters.precisions[thin].sum(axis=1) > counts / 2
+        thin, layout = self.thin(parameters), parameters.layout
+        counts = np.repeat(layout.pooled(parameters.weights) / layout.n_sharing, layout.n_sharing) * self.total_weight
+        rests = self.proposer.prior.ridge * parameters.precisions[thin].sum(axis=1) > counts[thin] / 2
         return np.asarray(thin[rests])
 
     def loose(self, tol: float) -> float:

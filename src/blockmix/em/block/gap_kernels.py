@@ -18,7 +18,7 @@ from numba import njit
 # Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST)
-# A call of its own would count references to every array it is given, half of the time of a sweep over rows with gaps.
+# Inlined: a call counts references to each array argument, half of the time of a sweep over rows with gaps.
 inlined = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST, forceinline=True)
 
 LOG_2PI = np.log(2 * np.pi)
@@ -163,12 +163,12 @@ def _invert(inverses: Any, at: Any, c: Any, k: Any, missing: Any, C: Any, L: Any
     """Write C = P_mm⁻¹; return log|P_mm|."""
     if k == 2:  # most of the rows with several gaps in a block: three times as fast as by the factor
         row, other = at + missing[0] * c, at + missing[1] * c
-        a, b = inverses[row + missing[0]], inverses[other + missing[0]]
-        product = a * inverses[other + missing[1]]
-        determinant = max(product - b * b, _PIVOT * product)
-        C[0, 0], C[1, 1] = (determinant + b * b) / (a * determinant), a / determinant
-        C[0, 1] = C[1, 0] = -b / determinant
-        return np.log(determinant)
+        a, d = inverses[row + missing[0]], inverses[other + missing[1]]
+        slope = inverses[other + missing[0]] / a  # products of precisions would leave the range of numbers
+        rest = max(d - slope * inverses[other + missing[0]], _PIVOT * d)
+        C[0, 0], C[1, 1] = 1 / a + slope * slope / rest, 1 / rest
+        C[0, 1] = C[1, 0] = -slope / rest
+        return np.log(a) + np.log(rest)
     return _invert_by_factor(inverses, at, c, k, missing, C, L)
 
 
@@ -217,9 +217,9 @@ def _regress(i: Any, c: Any, k: Any, inverses: Any, at: Any, missing: Any, C: An
 
 @inlined
 def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: Any, work: Any, found: Any) -> None:
-    """Fill the gaps of a tile centered for component g in some of its blocks, from and to.
+    """Fill the gaps of a tile centered for component g in the blocks some[0] to some[1] − 1.
 
-    The distances are corrected for rounding, and what is gained in log-density is added.
+    The distances are corrected for rounding, and the gain in log-density is added.
 
     Per row and block that is ½ (k log 2π − log|P_mm|), for single gaps the `halves` (p,), and Δ_j counts by
     (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj.
@@ -228,7 +228,7 @@ def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: 
     gaps, block, row = work
     counts, places, marked = block
     C, L, b = row
-    columns, blocks, inverses, rounded = density[2][g], density[3], density[8], len(blurs) > 0
+    columns, blocks, inverses, rounded = density.order[g], density.blocks, density.inverses, len(blurs) > 0
     for at_block in range(some[0], some[1]):
         lo, hi, at = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
         c = hi - lo
@@ -264,7 +264,8 @@ def complete(centered: Any, blurs: Any, g: Any, density: Any, work: Any, sums: A
     gaps, block, row = work
     counts, places, marked = block
     C, L, b = row
-    columns, blocks, first, inverses, rounded = density[2][g], density[3], density[4], density[8], len(blurs) > 0
+    columns, blocks, first, inverses = density.order[g], density.blocks, density.first, density.inverses
+    rounded = len(blurs) > 0
     for at_block in range(first[g], first[g + 1]):
         lo, hi, at = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
         c = hi - lo

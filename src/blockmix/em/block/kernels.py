@@ -192,7 +192,7 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     """
     location, inverse = units
     rounded, variances, codes = rounding
-    means, order, blocks, first = density[1], density[2], density[3], density[4]
+    means, order, blocks, first = density.means, density.order, density.blocks, density.first
     weight, excess, blur, scatter = sums
     m, p = X.shape
     near = np.empty(m, np.int64)
@@ -224,14 +224,20 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
                 complete(centered, blurs, g, density, work, (own, whole, scatter))
             for r in range(n):
                 root[r] = np.sqrt(weights[rows[r]] * z[rows[r], g])
-            for i in range(p):
-                total = 0.0
-                for r in range(n):
-                    centered[i, r] *= root[r]
-                    total += root[r] * centered[i, r]
-                excess[g, order[g, i]] += total
+            _add_excess(centered, n, root, order[g], excess[g])
             for b in range(first[g], first[g + 1]):
                 _add_scatter(centered, n, blocks, b, scatter)
+
+
+@_inlined
+def _add_excess(centered: Any, n: Any, root: Any, columns: Any, excess: Any) -> None:
+    """Multiply n centered rows by the roots of their shares, and add Σz(x − μ)."""
+    for i in range(len(columns)):
+        total = 0.0
+        for r in range(n):
+            centered[i, r] *= root[r]
+            total += root[r] * centered[i, r]
+        excess[columns[i]] += total
 
 
 @_inlined
@@ -264,7 +270,7 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
     those of their conditional covariances and of the rows.
     """
     location, inverse = units
-    means, order, blocks = density[1], density[2], density[3]
+    means, order, blocks = density.means, density.order, density.blocks
     values, scatter = found
     p = X.shape[1]
     tile, centered, blurs = tiles(p), tiles(p), np.zeros((p if len(rounding[0]) else 0, TILE))

@@ -21,8 +21,8 @@ from blockmix.em.starts.starts import distinct
 from blockmix.rows import ArrayRows, Rows
 from blockmix.structure.types import FloatArray
 
-_SWEEPS = 5  # after which the objective of a fallback is bounded
-_FURTHER = 50  # times the last gain is added to that bound: columns alone start far behind
+_SWEEPS = 5  # after which the end of a fallback is extrapolated
+_FURTHER = 50  # times the last gain is added for it: columns alone start far behind
 _ROWS_PER_COLUMN = 2  # rows of a component from which a full covariance can judge
 # Share of cells beyond three robust deviations from which normal scores are clustered too; normal columns have 0.003.
 # Without tails or skew they add a partition that the judge may prefer for no good reason: on Ecoli (0.009) ARI 0.45.
@@ -41,9 +41,10 @@ def auto(
 ) -> list[Start[P]]:
     """The starts worth a whole EM, from clusterings of the standardized rows in a table without gaps, shape (N, p).
 
-    They begin in the groups of the rule. One group takes over only if EM that stays in it, and one regroup, end above;
-    columns alone only if EM that stays in them does. The fit thus ends no lower than the mixture with full, or
-    diagonal, covariances from the same start.
+    They begin in the groups of the rule. One group (where rows can judge) and columns alone are fallbacks: EM runs
+    within them, one group is then regrouped once, and they take over only if they end above. A fallback whose
+    extrapolated objective is too low is not run, so the fit is almost never below the full or diagonal mixture from
+    the same start (docs/adr/0004).
     """
     found, judged = compared(table, rows.weights, n_components, rng)
     starts: list[Start[P]] = []
@@ -90,7 +91,10 @@ def _fallback(
     tol: float,
     max_iter: int,
 ) -> Start[P]:
-    """A start that begins where EM in its first groups ends, after a regroup of `then`; bounded without the latter."""
+    """A start that begins where EM within the first groups of `held` ends, after one regroup by `then` if given.
+
+    Its limit `most` is extrapolated from a few sweeps and ignores the regroup.
+    """
 
     def swept(family: Family[P, S], state: LoopState[P], max_iter: int) -> LoopState[P]:
         found = run(family, rows, state, tol, max_iter)
@@ -99,7 +103,8 @@ def _fallback(
         return found.state
 
     def begin() -> LoopState[P]:
-        end = replace(swept(held, short, max_iter), converged=False, unmoved=-np.inf)
+        end = swept(held, short, max_iter)
+        end = replace(end, converged=False, unmoved=-np.inf, memory=frozenset())  # `held` tried other groups
         if then is None:
             return replace(end, recent=())
         return swept(then, end, min(len(end.trace) + 2, max_iter))  # the regroup, and a sweep for its objective
