@@ -21,8 +21,8 @@ from harness import Task, arguments, mean_by, run, show, write  # before NumPy: 
 
 # isort: split
 import numpy as np
+from scipy import special
 from scipy.optimize import linear_sum_assignment
-from scipy.special import ndtr
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
 
@@ -56,7 +56,7 @@ def scales(kind: str, n: int, labels: np.ndarray, rng: Rng) -> np.ndarray | floa
 
 def skewed(normal: np.ndarray) -> np.ndarray:
     """Deviations of the same order: exponential in the even columns, lognormal in the odd ones; mean 0, variance 1."""
-    exponential = -np.log(ndtr(normal))
+    exponential = -np.log(special.ndtr(normal))
     lognormal = np.exp(normal)
     mixed = np.where(np.arange(P) % 2, lognormal, exponential)
     return (mixed - mixed.mean(axis=0)) / mixed.std(axis=0)
