@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib
 import json
 import os
 import sys
@@ -42,7 +43,7 @@ def arguments(description: str | None) -> argparse.Namespace:
 
 def run(name: str, function: Callable[[Task], Task], tasks: Iterable[Task], options: Any) -> list[Task]:
     """Return every task with its figures, computing those that are not on disk yet."""
-    tasks = list(tasks)
+    tasks, function = list(tasks), _importable(function)
     kept = RESULTS / ".runs" / f"{name}.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
     if options.fresh:
@@ -59,6 +60,14 @@ def run(name: str, function: Callable[[Task], Task], tasks: Iterable[Task], opti
             file.flush()
             _progress(name, count, len(missing), started)
     return [task | done[_key(task)] for task in tasks]
+
+
+def _importable(function: Callable[[Task], Task]) -> Callable[[Task], Task]:
+    """Return the function under the name of its script: one of `__main__` would be sent with all that it refers to."""
+    if function.__module__ != "__main__":
+        return function
+    found: Callable[[Task], Task] = getattr(importlib.import_module(Path(sys.argv[0]).stem), function.__name__)
+    return found
 
 
 def mean_by(rows: list[Task], keys: Iterable[str], figures: Iterable[str]) -> list[Task]:

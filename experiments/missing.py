@@ -99,6 +99,19 @@ def compare(task: Task) -> dict[str, float]:
     }
 
 
+def differences(rows: list[Task]) -> list[Task]:
+    """By how much the exact fit is ahead of the best way of imputing in the ARI of rows, with its standard error."""
+    table: list[Task] = []
+    for name, share in dict.fromkeys((row["set"], row["share"]) for row in rows):
+        own = [row for row in rows if (row["set"], row["share"]) == (name, share)]
+        by_way = {way: np.array([row["rows"] for row in own if row["way"] == way]) for way in ("exact", *IMPUTERS)}
+        best = max(IMPUTERS, key=lambda way: float(by_way[way].mean()))
+        gain = by_way["exact"] - by_way[best]
+        error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
+        table.append({"set": name, "share": share, "best": best, "ahead": float(gain.mean()), "error": error})
+    return table
+
+
 def holes(design: str, rng: np.random.Generator) -> np.ndarray:
     """A table of 1 to 4 clusters with 1 to 50 % of its values missing."""
     N, p = int(rng.integers(30, 200)), int(rng.integers(2, 13))
@@ -201,6 +214,9 @@ def main() -> None:
     found = mean_by(rows, ["set", "share", "way"], ["rows", "columns", "rmse", "complete"])
     show(found)
     write("missing", found, options)
+    ahead = differences(rows)
+    show(ahead)
+    write("missing_differences", ahead, options)
 
 
 if __name__ == "__main__":
