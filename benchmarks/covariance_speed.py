@@ -24,12 +24,12 @@ from threadpoolctl import threadpool_limits
 from turns import in_turns
 
 from blockmix import BlockDiagonalCovariance
+from blockmix.blocks.moments import correlation
 from blockmix.datasets import simulated
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.greedy import principal_start
 from blockmix.grouping.move_columns import MutablePartition, move_columns
 from blockmix.metrics import matched_accuracy
-from blockmix.structure.moments import correlation
 
 
 def whole_fit() -> None:

@@ -99,7 +99,7 @@ def on_threads(n: int) -> None:
 def child(path: Path) -> None:
     """Fit the file, then time sweeps of the fitted parameters; figures go to standard output."""
     from blockmix import GaussianBiclustering
-    from blockmix.em.block.sweep import sweep
+    from blockmix.em.sweep import sweep
     from blockmix.rows import one_blas_thread, opened
 
     warnings.simplefilter("ignore")
@@ -167,7 +167,7 @@ def cluster(n: int) -> None:
     from distributed import Client, LocalCluster
 
     from blockmix import GaussianBiclustering
-    from blockmix.em.block.sweep import sweep
+    from blockmix.em.sweep import sweep
     from blockmix.rows import in_memory, one_blas_thread, opened
 
     warnings.simplefilter("ignore")

@@ -22,9 +22,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
 
 from blockmix import GaussianBiclustering, datasets
+from blockmix.blocks.moments import correlation
+from blockmix.partition import Partition
 from blockmix.plotting import correlation_pair
-from blockmix.structure.moments import correlation
-from blockmix.structure.partition import Partition
 
 NAMED = {"X53586": "integrin alpha 6", "X54942": "ckshs2", "X54941": "ckshs1"}
 PAPER = {"X53586": (5, 1), "X54942": (5, 5), "X54941": (5, 3)}  # column group among tumors, among healthy samples

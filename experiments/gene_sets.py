@@ -17,10 +17,10 @@ from harness import Task, arguments, available, run, show, write  # before NumPy
 
 # isort: split
 import numpy as np
+from blockmix.em.starts.modes import modes
 from sklearn.utils import Bunch
 
 from blockmix import datasets
-from blockmix.em.starts.modes import modes
 
 
 def alon_standardized() -> Bunch:

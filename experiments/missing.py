@@ -29,7 +29,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from blockmix import GaussianBiclustering
 from blockmix.datasets import load_ecoli, load_olive, load_wine
-from blockmix.em.block import sweep as sweep_module
+from blockmix.em import sweep as sweep_module
 
 SETS = {"Wine": (load_wine, 3), "Olive": (load_olive, 3), "Ecoli": (load_ecoli, 8)}
 SHARES = (0.05, 0.15, 0.3)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
+from blockmix.blocks.blocks import BlockCovariance
 from blockmix.grouping import HierarchicalGrouping, SilhouetteRule
-from blockmix.structure.blocks import BlockCovariance
 
 _GROUPING = HierarchicalGrouping(distance="profile")
 

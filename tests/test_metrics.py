@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import ArrayLike, NDArray
 
-from blockmix.metrics import (
-    adjusted_rand,
-    exact_recovery,
-    frobenius_loss,
-    mape,
-    matched_accuracy,
-    stein_loss,
-)
-from blockmix.structure.partition import Partition
+from blockmix.metrics import adjusted_rand, exact_recovery, frobenius_loss, mape, matched_accuracy, stein_loss
+from blockmix.partition import Partition
 
 Labels = list[int]
 PARTITION_SCORES = [exact_recovery, matched_accuracy, adjusted_rand]

@@ -17,8 +17,8 @@ from optional import package
 from sources import NAMES, as_npy, as_parquet, assert_same_fit, pieces_of, table
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, TopicBiclustering
-from blockmix.rows import chunks as chunks_module
-from blockmix.structure.types import FloatArray
+from blockmix.partition import FloatArray
+from blockmix.rows import rows as chunks_module
 
 SOURCES: dict[str, Any] = {
     "npy": as_npy,

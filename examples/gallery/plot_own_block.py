@@ -9,7 +9,7 @@ a single hub, such as a regulator and its genes, or a boiler and its sensors.
 import numpy as np
 
 from blockmix import GaussianBiclustering
-from blockmix.structure.block_models import BlockFit
+from blockmix.blocks.shapes import BlockFit
 
 
 # begin of the class

@@ -16,7 +16,7 @@ import pytest
 from blockmix.cli import signals
 from blockmix.cli.compiling import compile_loops
 from blockmix.cli.results import folder
-from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.estimators.gaussian import GaussianBiclustering
 
 
 def test_the_first_fit_says_that_it_compiles_and_the_next_does_not(tmp_path: Path) -> None:

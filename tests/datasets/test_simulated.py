@@ -13,7 +13,7 @@ from scipy.spatial.distance import squareform
 
 from blockmix import datasets
 from blockmix.datasets import Design, MixtureDesign
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 BLOCK_DESIGNS = [
     datasets.sigma_a,

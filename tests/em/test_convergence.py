@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from blockmix.em.convergence import Aitken, Outcome
+from blockmix.em.loop import Aitken, Outcome
 
 tolerances = st.floats(1e-8, 1e-1)
 

@@ -19,16 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from strategies import Matrix
 
-from blockmix.em.block.parameters import Prior
-from blockmix.em.convergence import Outcome
-from blockmix.em.factor.family import FactorFamily
-from blockmix.em.factor.parameters import FactorModel
-from blockmix.em.family import Family, Regroup
-from blockmix.em.loop import Callback, LoopResult, LoopState, run
-from blockmix.em.multistart import Start, multistart
+from blockmix.blocks.blocks import Prior
+from blockmix.em.factor import FactorFamily, FactorModel
+from blockmix.em.loop import Callback, Family, LoopResult, LoopState, Outcome, Regroup, Start, multistart, run
 from blockmix.grouping import BicRule
 from blockmix.rows import ArrayRows, Chunk, Rows
-from blockmix.rows import chunks as chunks_module
+from blockmix.rows import rows as chunks_module
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,14 +11,13 @@ from mixtures import ODD, TRUTH, Fixed, begin, family, parameters_with, two_clus
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows
 
-from blockmix.em.block.family import BlockFamily
-from blockmix.em.block.parameters import Layout, Parameters, Prior
-from blockmix.em.block.sweep import Statistics
-from blockmix.em.convergence import Outcome
-from blockmix.em.loop import MIN_ROWS, LoopResult, LoopState, reseed, run
+from blockmix.blocks.blocks import Layout, Parameters, Prior
+from blockmix.em.block import BlockFamily
+from blockmix.em.loop import MIN_ROWS, LoopResult, LoopState, Outcome, reseed, run
+from blockmix.em.sweep import Statistics
 from blockmix.grouping import BicRule, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Rows
-from blockmix.structure.partition import Partition
 
 
 def ended(

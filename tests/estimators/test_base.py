@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 from strategies import Matrix, seeds
 
-from blockmix.estimators.base import Mixture, Scorer
+from blockmix.estimators.mixture import Mixture, Scorer
 
 WEIGHTS = np.array([0.2, 0.5, 0.3])
 MEANS = np.array([[0.0, 0.0, 0.0, 0.0], [4.0, 0.0, 1.0, 0.0], [0.0, 4.0, 0.0, -1.0]])

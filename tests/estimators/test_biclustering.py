@@ -18,7 +18,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from strategies import Matrix, rescaled, seeds
 
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 # Corners: scikit-learn's mixtures from the same start.
 

@@ -16,9 +16,9 @@ from sklearn.base import clone
 from strategies import Matrix
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, load
-from blockmix.em.multistart import Progress
-from blockmix.structure.block_models import FactorBlock, TreeBlock, offered
-from blockmix.structure.partition import Partition
+from blockmix.blocks.shapes import FactorBlock, TreeBlock, offered
+from blockmix.em.loop import Progress
+from blockmix.partition import Partition
 
 SHAPES: list[Any] = ["auto", "full", 1, 2, "tree"]
 every_shape = pytest.mark.parametrize("shape", SHAPES)

@@ -25,7 +25,7 @@ from strategies import Matrix, block_rows, rescaled, seeds
 
 from blockmix import BlockDiagonalCovariance, GroupingWarning
 from blockmix.grouping import BicRule, GreedyGrouping, HierarchicalGrouping, RelaxedGrouping, SilhouetteRule
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 TRUTH = Partition([0, 0, 0, 0, 1, 1, 1, 2])
 

@@ -17,10 +17,10 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from blockmix.em.block.family import BlockFamily
-from blockmix.em.multistart import Progress
-from blockmix.estimators import em_mixture
-from blockmix.estimators.cautions import CautionWarning
+from blockmix.em.block import BlockFamily
+from blockmix.em.loop import Progress
+from blockmix.estimators import mixture as em_mixture
+from blockmix.estimators.mixture import CautionWarning
 
 
 def test_the_iteration_limit_warns() -> None:

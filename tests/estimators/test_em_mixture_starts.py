@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix
 
 from blockmix import GaussianBiclustering
-from blockmix.em.multistart import Progress
-from blockmix.em.starts.starts import distinct, start
+from blockmix.em.loop import Progress
 from blockmix.grouping import RelaxedGrouping
+from blockmix.starts.clusterings import distinct, start
 
 
 def alone(X: Matrix, n_starts: int, **parameters: Any) -> list[GaussianBiclustering]:

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from strategies import Matrix
 
 from blockmix import FactorBiclustering, GroupingWarning
-from blockmix.em.multistart import Progress
+from blockmix.em.loop import Progress
 
 
 class Stopped(Exception):

@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import SPARSE_CHECKS, Matrix
 
 from blockmix import FactorBiclustering, GroupingWarning
-from blockmix.estimators.loading import load
-from blockmix.selection.table import select
+from blockmix.estimators.models import load
+from blockmix.selection import select
 
 # Contract.
 

@@ -17,8 +17,8 @@ from sources import NAMES, table
 from strategies import Matrix
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
-from blockmix.em.block import sweep as sweep_module
-from blockmix.em.block.family import BlockFamily
+from blockmix.em import sweep as sweep_module
+from blockmix.em.block import BlockFamily
 
 EXACT: dict[str, Any] = {"rounding": False, "ridge": 0, "tol": 1e-12, "max_iter": 5000, "random_state": 0}
 

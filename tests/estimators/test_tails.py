@@ -18,8 +18,8 @@ from sources import as_npy, as_parquet, assert_same_fit, pieces_of, table
 from strategies import Matrix, block_rows
 
 from blockmix import GaussianBiclustering, load
-from blockmix.em.multistart import Progress
-from blockmix.structure.partition import Partition
+from blockmix.em.loop import Progress
+from blockmix.partition import Partition
 
 SETTINGS: dict[str, Any] = {"n_components": 2, "tails": "t", "random_state": 0}
 VARIANTS: dict[str, dict[str, Any]] = {

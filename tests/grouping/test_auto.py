@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, covariance, seeds
 
+from blockmix.blocks.moments import correlation, mid_ranks
 from blockmix.grouping import AutoRule, GreedyGrouping, HierarchicalGrouping
 from blockmix.grouping.auto import temper, too_few_rows, without
 from blockmix.metrics import adjusted_rand
-from blockmix.structure.moments import correlation
-from blockmix.structure.partition import Partition
-from blockmix.structure.ranks import mid_ranks
+from blockmix.partition import Partition
 
 HIERARCHICAL = HierarchicalGrouping()
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
+from blockmix.blocks.moments import correlation
 from blockmix.grouping import ChanceRule, GreedyGrouping, HierarchicalGrouping, chance
 from blockmix.grouping.chance import background, between_branches, merge_log_p, temper, top_down
 from blockmix.grouping.silhouette import silhouette
-from blockmix.structure.moments import correlation
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 any_covariance = st.one_of(covariances(), singular_covariances())
 effective_rows = st.floats(3, 1000)

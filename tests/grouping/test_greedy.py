@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
+from blockmix.blocks.moments import correlation, definite_correlation
 from blockmix.grouping import GreedyGrouping
 from blockmix.grouping.greedy import fill_empty, principal_start
-from blockmix.structure.moments import correlation, definite_correlation
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 
 @st.composite

@@ -15,10 +15,10 @@ from scipy.spatial.distance import pdist, squareform
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
 from blockmix import datasets
+from blockmix.blocks.moments import correlation
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.hierarchical import DISTANCES, LINKAGES, cut, spans
-from blockmix.structure.moments import correlation
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 SETTINGS = list(product(LINKAGES, DISTANCES))
 settings = st.sampled_from(SETTINGS)

@@ -15,10 +15,9 @@ from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 from strategies import Matrix, covariances, seeds, singular_covariances
 
+from blockmix.blocks.moments import correlation, definite_correlation, entries
 from blockmix.grouping import HierarchicalGrouping, kernels
 from blockmix.grouping.hierarchical import LINKAGES
-from blockmix.structure.gram import entries
-from blockmix.structure.moments import correlation, definite_correlation
 
 any_covariance = st.one_of(covariances(), singular_covariances())
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from strategies import Matrix, covariances, partitions
 
 from blockmix.grouping.move_columns import MutablePartition, move_columns
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 
 @st.composite

@@ -13,16 +13,14 @@ from numpy.testing import assert_allclose
 from strategies import Matrix, covariance, seeds
 
 from blockmix import GaussianBiclustering
+from blockmix.blocks.moments import definite_correlation
+from blockmix.blocks.shapes import FULL, BlockFit, BlockModel, FactorBlock, TreeBlock, block_models
 from blockmix.grouping import GreedyGrouping, HierarchicalGrouping, PenalizedGrouping
 from blockmix.grouping.hierarchical import spans
 from blockmix.grouping.kernels import best_cut
 from blockmix.grouping.optimal import Cut, OptimalRule, _best_of_both, _tree_cut, best_shapes, branch_worths
 from blockmix.metrics import adjusted_rand
-from blockmix.structure.block_models import FULL, BlockFit, BlockModel, FactorBlock, TreeBlock, block_models
-from blockmix.structure.moments import definite_correlation
-from blockmix.structure.objective import bic_price, partition_price, partition_prices
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray, Partition, bic_price, partition_price, partition_prices
 
 HIERARCHICAL = HierarchicalGrouping()
 

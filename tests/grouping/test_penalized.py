@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
 from blockmix import datasets
+from blockmix.blocks.moments import correlation, definite_correlation
 from blockmix.grouping import PenalizedGrouping
 from blockmix.grouping.penalized import merge
-from blockmix.structure.moments import correlation, definite_correlation
-from blockmix.structure.objective import bic_price, extended_price
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition, bic_price, extended_price
 
 n_rows_of = st.integers(12, 400)
 gammas = st.sampled_from([0.0, 0.5, 1.0])

@@ -21,7 +21,7 @@ from blockmix.grouping import (
     SilhouetteRule,
 )
 from blockmix.grouping.registry import GROUPINGS, RULES, as_grouping, as_rule, find_groups
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 
 @given(singular_covariances(), st.sampled_from(list(RULES)), st.sampled_from(list(GROUPINGS)), st.integers(2, 30))

@@ -11,18 +11,10 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
+from blockmix.blocks.moments import correlation
 from blockmix.datasets.simulated import Design, sigma_a, sigma_b
-from blockmix.grouping.relaxed import (
-    Relaxation,
-    RelaxedGrouping,
-    ascend,
-    floored,
-    project_rows,
-    seeded_starts,
-)
-from blockmix.structure.moments import correlation
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray
+from blockmix.grouping.relaxed import Relaxation, RelaxedGrouping, ascend, floored, project_rows, seeded_starts
+from blockmix.partition import FloatArray, Partition
 
 any_covariances = st.one_of(covariances(min_p=1), singular_covariances())
 weights = st.floats(0.05, 2)

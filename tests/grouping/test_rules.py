@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
+from blockmix.blocks.moments import correlation, definite_correlation
 from blockmix.grouping import (
     BicRule,
     ChanceRule,
@@ -20,9 +21,7 @@ from blockmix.grouping import (
     SilhouetteRule,
 )
 from blockmix.grouping.rules import tree_objective
-from blockmix.structure.moments import correlation, definite_correlation
-from blockmix.structure.objective import bic_price, extended_price
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition, bic_price, extended_price
 
 any_covariance = st.one_of(covariances(), singular_covariances())
 trees = st.sampled_from(

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import Matrix, covariances, partitions, singular_covariances
 
+from blockmix.blocks.moments import correlation
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping import silhouette as module
 from blockmix.grouping.silhouette import silhouette, tree_silhouettes
-from blockmix.structure.moments import correlation
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 any_covariance = st.one_of(covariances(), singular_covariances())
 

@@ -15,14 +15,13 @@ from sklearn.base import clone
 from strategies import Matrix, block_rows
 
 from blockmix import GaussianBiclustering, load
-from blockmix.em.loop import LoopState, run
-from blockmix.em.multistart import Progress
-from blockmix.estimators.stored_values import VALUES
+from blockmix.em.loop import LoopState, Progress, run
+from blockmix.estimators.models import VALUES
+from blockmix.files.archive import reading
+from blockmix.files.values import unpacked
 from blockmix.grouping.protocols import Proposal
-from blockmix.persistence.archive import reading
-from blockmix.persistence.values import unpacked
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
-from blockmix.structure.partition import Partition
 
 SETTINGS: dict[str, Any] = {"n_components": 2, "random_state": 0, "tol": 1e-9, "max_iter": 500}
 
@@ -68,7 +67,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 from blockmix import GaussianBiclustering
-from blockmix.persistence import archive, atomic
+from blockmix.files import archive, archive as atomic
 
 X, path, when, at = np.load(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 written = 0

@@ -20,12 +20,13 @@ from stored import MODEL, X, members_of, refusal, same, set_in, tampered
 
 import blockmix
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, load
-from blockmix.estimators.loading import ESTIMATORS
+from blockmix.estimators.models import ESTIMATORS
 from blockmix.estimators.storable import Storable
+from blockmix.files import archive
+from blockmix.files import archive as atomic
 from blockmix.grouping import AutoRule, BicRule, GreedyGrouping, HierarchicalGrouping, RelaxedGrouping, SilhouetteRule
 from blockmix.grouping.protocols import Proposal
-from blockmix.persistence import archive, atomic
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 LABELS = np.repeat([0, 1], 30)
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored import same
 
-from blockmix.estimators.stored_values import VALUES
-from blockmix.persistence.archive import Refusal
-from blockmix.persistence.values import Codecs, Packer, stored, unpack
-from blockmix.structure.partition import Partition
+from blockmix.estimators.models import VALUES
+from blockmix.files.archive import Refusal
+from blockmix.files.values import Codecs, Packer, stored, unpack
+from blockmix.partition import Partition
 
 plain = st.one_of(
     st.none(),

@@ -20,9 +20,9 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, plotting, select
+from blockmix.partition import Partition
 from blockmix.plotting.axes import MOST_PIXELS
 from blockmix.plotting.views import component_view, observed_correlation
-from blockmix.structure.partition import Partition
 
 
 @pytest.fixture(autouse=True)

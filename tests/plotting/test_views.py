@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from blockmix.partition import Partition
 from blockmix.plotting.binning import binned, bins, cluster_bins
 from blockmix.plotting.views import aligned_labels, board_view, observed_correlation, row_order
-from blockmix.structure.partition import Partition
 
 
 def test_observed_correlations_are_those_of_the_weighted_rows() -> None:

@@ -27,9 +27,9 @@ from blockmix.estimators.stability import Stability
 from blockmix.grouping.hierarchical import cut
 from blockmix.grouping.protocols import Proposal
 from blockmix.metrics import adjusted_rand
+from blockmix.partition import Partition
 from blockmix.report import write_report
 from blockmix.report.pixels import encoded, two_triangles
-from blockmix.structure.partition import Partition
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -12,8 +12,8 @@ from scipy import sparse
 from sources import as_npy, table
 
 from blockmix.rows import ArrayRows, Chunk, Rows, in_memory, opened
-from blockmix.rows.chunks import Spread, contiguous
-from blockmix.rows.sums import total
+from blockmix.rows.measured import Spread, total
+from blockmix.rows.rows import contiguous
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from sources import NAMES, as_npy, as_parquet, assert_same_fit, table
 from threadpoolctl import threadpool_info
 
 from blockmix import GaussianBiclustering
-from blockmix.em.multistart import Progress
+from blockmix.em.loop import Progress
 from blockmix.rows import Parquet, opened
 from blockmix.rows.dask import DaskRows
 

@@ -14,15 +14,14 @@ from mixtures import chunk_log_joint, labels_of, mixture, unpacked, values, with
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix, seeds
 
-from blockmix.em.block.m_step import maximize
-from blockmix.em.block.parameters import Parameters, Prior
-from blockmix.em.block.sweep import full_scatter, sweep
-from blockmix.em.block.sweep_shared import sweep_shared
-from blockmix.em.factor.m_step import Scatter
-from blockmix.em.factor.sweep import chunk_log_joint as chunk_log_joint_of_factors
-from blockmix.em.factor.sweep import sweep as sweep_factors
+from blockmix.blocks.blocks import Parameters, Prior
+from blockmix.em.factor import chunk_log_joint as chunk_log_joint_of_factors
+from blockmix.em.factor import sweep as sweep_factors
+from blockmix.em.factor_steps import Scatter
+from blockmix.em.m_step import maximize
+from blockmix.em.sweep import full_scatter, sweep, sweep_shared
+from blockmix.partition import Partition
 from blockmix.rows import EXACT, ArrayRows, Resolution
-from blockmix.structure.partition import Partition
 
 
 def literal_widths(x: Matrix, counts: Any = None) -> dict[float, float]:

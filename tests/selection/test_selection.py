@@ -16,14 +16,13 @@ from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from blockmix.estimators.base import Mixture
-from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.factor import FactorBiclustering
+from blockmix.estimators.gaussian import GaussianBiclustering
+from blockmix.estimators.mixture import Mixture
 from blockmix.grouping import BicRule, SilhouetteRule
 from blockmix.grouping.protocols import Proposal
-from blockmix.selection.table import SelectionTable, select
-from blockmix.selection.trials import SelectionProgress, SelectionWarning
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
+from blockmix.selection import SelectionProgress, SelectionTable, SelectionWarning, select
 
 
 def two_clusters(n: int = 60) -> np.ndarray:

@@ -14,17 +14,9 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.decomposition import FactorAnalysis
 from strategies import Matrix, covariance, rescaled, seeds
 
-from blockmix.structure.block_models import (
-    FULL,
-    BlockModel,
-    FactorBlock,
-    FullBlock,
-    TreeBlock,
-    block_models,
-    offered,
-)
-from blockmix.structure.kernels import tree_covariance
-from blockmix.structure.objective import partition_prices
+from blockmix.blocks.kernels import tree_covariance
+from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, FullBlock, TreeBlock, block_models, offered
+from blockmix.partition import partition_prices
 
 MODELS = [FULL, FactorBlock(1), FactorBlock(2), FactorBlock(3), TreeBlock()]
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from strategies import Matrix, covariance, covariances, partitions, rescaled, seeds
 
-from blockmix.structure.blocks import BlockCovariance, cholesky, logdets
-from blockmix.structure.partition import Partition
+from blockmix.blocks.blocks import BlockCovariance, cholesky, logdets
+from blockmix.partition import Partition
 
 
 @st.composite

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.columns import (
+from blockmix.blocks.blocks import BlockCovariance
+from blockmix.partition import (
+    Partition,
     column_entries,
     column_names,
     describe,
@@ -18,7 +19,6 @@ from blockmix.structure.columns import (
     leading_loadings,
     refuse_constant,
 )
-from blockmix.structure.partition import Partition
 
 
 def test_names_are_the_frames_or_numbered() -> None:

@@ -11,13 +11,20 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
+from blockmix.blocks import moments as gram
+from blockmix.blocks.moments import (
+    GramMatrix,
+    Moments,
+    correlation,
+    definite_correlation,
+    raised,
+    reordered,
+    row_squares,
+)
+from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, TreeBlock
 from blockmix.grouping.auto import temper, without
 from blockmix.grouping.chance import between_branches
 from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
-from blockmix.structure import gram
-from blockmix.structure.block_models import FULL, BlockModel, FactorBlock, TreeBlock
-from blockmix.structure.gram import GramMatrix, raised, reordered, row_squares
-from blockmix.structure.moments import Moments, correlation, definite_correlation
 
 seeds = st.integers(0, 10_000)
 

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import Matrix, covariance, seeds
 
+from blockmix.blocks.kernels import factor_step, workspace
+from blockmix.blocks.moments import correlation, entries
+from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, TreeBlock
 from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
-from blockmix.structure.block_models import FULL, BlockModel, FactorBlock, TreeBlock
-from blockmix.structure.factor_kernels import factor_step, workspace
-from blockmix.structure.gram import entries
-from blockmix.structure.moments import correlation
-from blockmix.structure.types import IntArray
+from blockmix.partition import IntArray
 
 
 def deviance(sigma: Matrix, S: Matrix) -> float:

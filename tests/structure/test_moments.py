@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from strategies import Matrix, covariances, seeds, singular_covariances
 
-from blockmix.structure.moments import Moments, correlation, definite_correlation
+from blockmix.blocks.moments import Moments, correlation, definite_correlation
 
 
 def rows(seed: int, n_rows: int, p: int = 3) -> Matrix:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 labels_of_columns = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 

@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import rankdata, spearmanr
 from strategies import seeds
 
-from blockmix.structure.moments import Moments
-from blockmix.structure.ranks import mid_ranks
+from blockmix.blocks.moments import Moments, mid_ranks
 
 
 @given(seeds, st.integers(2, 40), st.integers(1, 5))

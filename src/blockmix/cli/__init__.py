@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from blockmix.cli.signals import ENDING, ending, handle_signals
 from blockmix.cli.streams import guard_streams, output_error
-from blockmix.structure.extras import needed
+from blockmix.rows.files import needed
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

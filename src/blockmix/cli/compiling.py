@@ -9,7 +9,7 @@ import numpy as np
 
 from blockmix.cli.messages import note
 from blockmix.cli.signals import n_arrived, raise_dropped
-from blockmix.estimators.biclustering import GaussianBiclustering
+from blockmix.estimators.gaussian import GaussianBiclustering
 
 
 def compile_loops() -> None:

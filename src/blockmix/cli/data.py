@@ -19,7 +19,7 @@ from blockmix.cli.progress import progress_bar
 from blockmix.cli.reading import InputTable, read_table
 from blockmix.cli.reading.large import LargeTable
 from blockmix.cli.reading.table import shortened
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray
 
 _SHOWN = 8  # names in a note
 

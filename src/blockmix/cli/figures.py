@@ -12,7 +12,7 @@ from blockmix.cli.data import Data
 from blockmix.cli.fitting import Fitted
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.plotting import style
-from blockmix.structure.extras import needed
+from blockmix.rows.files import needed
 
 _MOST_MAPS = 8  # components with a correlation map of their own
 _UNDATED = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}  # the same figure is the same file

@@ -13,12 +13,11 @@ from blockmix.cli.options import MixtureOptions
 from blockmix.cli.progress import ProgressBar, progress_bar
 from blockmix.cli.reading.file_rows import watched
 from blockmix.cli.reading.large import LARGE, LargeTable
-from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.estimators.stability.values import Stability
+from blockmix.estimators.gaussian import GaussianBiclustering
+from blockmix.estimators.stability import Stability
 from blockmix.estimators.validation import takes_gaps
-from blockmix.selection.table import SelectionTable, select
-from blockmix.selection.trials import REFITS
+from blockmix.selection import REFITS, SelectionTable, select
 
 _MANY = 20  # candidates
 COVARIANCE_GAPS = takes_gaps(BlockDiagonalCovariance())

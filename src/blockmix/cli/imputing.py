@@ -17,12 +17,11 @@ from blockmix.cli.predicting import read_for_model
 from blockmix.cli.progress import progress_bar
 from blockmix.cli.reading.file_rows import watched
 from blockmix.cli.reading.large import LargeTable
-from blockmix.estimators.loading import load
-from blockmix.persistence.atomic import replacing
-from blockmix.rows.chunks import places
-from blockmix.structure.columns import column_names
-from blockmix.structure.extras import needed
-from blockmix.structure.types import FloatArray
+from blockmix.estimators.models import load
+from blockmix.files.archive import replacing
+from blockmix.partition import FloatArray, column_names
+from blockmix.rows.files import needed
+from blockmix.rows.rows import places
 
 
 def write_completed(path: Path, file: str, out: Path, raw: bool, reading: ReadingOptions) -> None:

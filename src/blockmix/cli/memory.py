@@ -6,8 +6,8 @@ import os
 from math import sqrt
 from pathlib import Path
 
+from blockmix.blocks.moments import worth_rows
 from blockmix.cli.messages import note
-from blockmix.structure.gram import worth_rows
 
 # Matrices of p × p numbers, and copies of the table, at the peak of a fit, its regroup. With many columns and few rows
 # only the distances are p × p; else scatter, covariance, correlation, its definite form, that in the order of the tree,

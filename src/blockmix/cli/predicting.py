@@ -20,10 +20,10 @@ from blockmix.cli.reading.large import LargeTable
 from blockmix.cli.streams import check_output
 from blockmix.cli.tables import row_head, row_lines
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.estimators.loading import load
-from blockmix.estimators.topics.biclustering import TopicBiclustering
+from blockmix.estimators.models import load
+from blockmix.estimators.topics import TopicBiclustering
 from blockmix.estimators.validation import takes_gaps
-from blockmix.structure.types import IntArray
+from blockmix.partition import IntArray
 
 
 def predict_rows(

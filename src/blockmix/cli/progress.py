@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from blockmix.structure.extras import needed
+from blockmix.rows.files import needed
 
 
 class ProgressBar:

@@ -24,10 +24,9 @@ from blockmix.cli.predicting import read_for_model
 from blockmix.cli.running import report
 from blockmix.cli.stability import measure, write_stability
 from blockmix.cli.streams import check_output
-from blockmix.estimators.loading import load
-from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.selection.table import CRITERIA, SelectionTable
-from blockmix.selection.trials import KINDS, SelectionRow, Study
+from blockmix.estimators.models import load
+from blockmix.estimators.topics import TopicBiclustering
+from blockmix.selection import CRITERIA, KINDS, SelectionRow, SelectionTable, Study
 
 _MARK = b'id="report-data"'  # in every page that blockmix writes
 

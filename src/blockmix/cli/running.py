@@ -23,8 +23,7 @@ from blockmix.cli.stability import measure, write_stability
 from blockmix.cli.streams import check_output
 from blockmix.cli.tables import COLUMN_HEAD, column_lines, group_texts, row_head, row_lines, selection_line, values
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.structure.columns import column_names
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition, column_names
 
 _LINES = 14  # printed for one component
 _FARTHEST = 5  # rows listed

@@ -13,7 +13,7 @@ from blockmix.cli.options import MoreOptions
 from blockmix.cli.progress import progress_bar
 from blockmix.cli.reading.large import LargeTable
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.estimators.stability.values import Stability
+from blockmix.estimators.stability import Stability
 
 _GROUP_HEAD = ("component", "columns", "size", "again", "split", "joined", "joined_with", "weakest", "in_words")
 _CLUSTER_HEAD = ("component", "rows", "stability", "dissolved", "certainty", "in_words")

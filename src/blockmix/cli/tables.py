@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.estimators.base import Mixture, most_probable, probabilities
-from blockmix.estimators.far_rows import limits
+from blockmix.blocks.blocks import BlockCovariance
+from blockmix.estimators.gaussian import limits
+from blockmix.estimators.mixture import Mixture, most_probable, probabilities
 from blockmix.estimators.validation import rows_to_score
+from blockmix.partition import FloatArray, Partition, column_names, leading_loadings
 from blockmix.rows import Chunk, one_blas_thread
-from blockmix.selection.table import CRITERIA
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.columns import column_names, leading_loadings
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray
+from blockmix.selection import CRITERIA
 
 COLUMN_HEAD = ("column", "group", "size", "loading")
 _FAR_HEAD = ("outlier_score", "outlier", "farthest_group")

@@ -19,8 +19,8 @@ from blockmix.cli.progress import progress_bar
 from blockmix.cli.reading import InputTable
 from blockmix.cli.streams import check_output
 from blockmix.cli.tables import row_head, row_lines
-from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.estimators.topics.importance import is_background, topic_means
+from blockmix.estimators.importance import is_background, topic_means
+from blockmix.estimators.topics import TopicBiclustering
 from blockmix.metrics import npmi_coherence
 
 _TOP_TERMS = 10  # of a topic, in its coherence

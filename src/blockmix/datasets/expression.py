@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 
 from blockmix.datasets.files import Folder
 from blockmix.datasets.real import load_alon, load_golub
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray
 
 
 def log10_expression(X: ArrayLike) -> FloatArray:

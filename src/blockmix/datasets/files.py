@@ -17,7 +17,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from blockmix.persistence.atomic import replacing
+from blockmix.files.archive import replacing
 
 Folder = str | os.PathLike[str]
 

@@ -15,7 +15,7 @@ from sklearn.utils import Bunch
 
 from blockmix.datasets import catalogue
 from blockmix.datasets.files import DataSet, Folder, read
-from blockmix.structure.extras import needed
+from blockmix.rows.files import needed
 
 # A Bunch, or the pair (data, target) with return_X_y.
 Loaded = Any

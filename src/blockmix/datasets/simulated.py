@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray, Partition
 
 Seed = int | np.random.Generator | None
 

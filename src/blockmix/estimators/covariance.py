@@ -1,34 +1,43 @@
-"""BlockDiagonalCovariance: a covariance estimator that learns which columns belong together (paper, section 2).
+"""CovarianceGaps: rows with missing values in `BlockDiagonalCovariance`.
 
-Rows come in; the column groups, the block-diagonal covariance and its precision go out, under scikit-learn's
-covariance contract.
+Rows with gaps come in; the mixture of one component is fitted to them, and its column groups, blocks and mean become
+those of the covariance. Densities and distances are those of the values that a row has.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.estimators.covariance_gaps import CovarianceGaps
-from blockmix.estimators.stability.methods import StableCovariance
-from blockmix.estimators.storable import Storable
+from blockmix import plotting
+from blockmix.blocks.blocks import BlockCovariance, assemble, within
+from blockmix.blocks.moments import Covariance, Moments, correlation, mid_ranks, worth_rows
+from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
+from blockmix.em.sweep import Density, half_distances, log_joint
+from blockmix.estimators.gaussian import GaussianBiclustering
+from blockmix.estimators.resampling import covariance_stability
+from blockmix.estimators.stability import Stability
+from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import counts, matrix
 from blockmix.grouping.auto import AutoRule, too_few_rows
 from blockmix.grouping.optimal import OptimalRule
-from blockmix.grouping.protocols import Grouping, GroupingWarning, Proposal, Rule
+from blockmix.grouping.protocols import Grouping, GroupingWarning, Proposal, Rule, check_n_groups
 from blockmix.grouping.registry import as_grouping, as_rule, find_groups
-from blockmix.plotting.methods import CovarianceFigures
-from blockmix.structure.block_models import FULL, BlockModel, block_models, cheaper_shapes, given_shape
-from blockmix.structure.blocks import BlockCovariance, within
-from blockmix.structure.columns import (
+from blockmix.partition import (
     ColumnEntry,
+    FloatArray,
+    IntArray,
+    Partition,
+    RandomState,
     column_entries,
     column_names,
     describe,
@@ -36,13 +45,86 @@ from blockmix.structure.columns import (
     leading_loadings,
     refuse_constant,
 )
-from blockmix.structure.gram import Covariance, worth_rows
-from blockmix.structure.moments import Moments, correlation
-from blockmix.structure.ranks import mid_ranks
-from blockmix.structure.types import FloatArray, IntArray, RandomState
+from blockmix.plotting.views import component_view
+from blockmix.rows import ArrayRows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
 
 
-class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, CovarianceGaps, EmpiricalCovariance):
+_TOL, _MAX_ITER = 1e-6, 1000  # EM of one component is cheap, and its result stands for a closed form
+
+
+class CovarianceGaps:
+    """Tag of an estimator that takes rows with missing values (NaN), their fit and their densities."""
+
+    blocks_: BlockCovariance
+    location_: FloatArray
+    partition_: Partition
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = self._complete_only() is None
+        return tags
+
+    def _complete_only(self) -> str | None:
+        """The setting that needs complete rows, if there is one."""
+        for name, values in (("assume_centered", (True,)), ("shrinkage", ("auto", 1)), ("correlation", ("spearman",))):
+            if getattr(self, name) in values:
+                return f"{name}={getattr(self, name)!r}"
+        return None
+
+    def _fit_gaps(self, X: FloatArray, weights: FloatArray | None) -> None:
+        """Take over groups, blocks and mean of one component that is fitted to rows with gaps, shape (N, p)."""
+        settings: Any = self
+        refused = self._complete_only()
+        if refused is not None:
+            raise ValueError(f"{refused} needs complete rows, and X has missing values (NaN): leave it out")
+        rule = settings._rule()
+        if rule is None:
+            check_n_groups(settings.n_groups, X.shape[1])
+        rows = ArrayRows.standardized(X, weights)
+        refuse_constant(rows.location, rows.scale**2, column_names(self), X.dtype)
+        model = GaussianBiclustering(
+            1,
+            settings.n_groups if rule is None else rule,
+            grouping=settings.grouping,
+            block_model=settings.block_model,
+            rounding=False,
+            ridge=settings.ridge,
+            shrinkage=settings.shrinkage,
+            tol=_TOL,
+            max_iter=_MAX_ITER,
+            random_state=settings.random_state,
+        ).fit(X, sample_weight=weights)
+        factors = tuple(factor.astype(X.dtype) for factor in model.blocks_[0].factors)
+        self.location_, self.blocks_ = model.means_[0], BlockCovariance(model.blocks_[0].partition, factors)
+        self.partition_, self.linkage_, self.common_correlation_ = self.blocks_.partition, None, 0.0
+        self.block_shapes_, self.loadings_ = model.block_shapes_[0], model.loadings_[0]
+        self.shrinkage_ = np.full(self.partition_.n_groups, float(settings.shrinkage or 0.0))
+
+    def _log_density(self, X: FloatArray) -> FloatArray:
+        """Log-density of the values of each row, shape (N,)."""
+        if not np.isnan(X).any():
+            return self.blocks_.log_density(X, self.location_)
+        density = self._density()
+        return np.concatenate(list(ArrayRows.of(X).map(lambda chunk: log_joint(chunk, density)[:, 0])))
+
+    def _squared_distances(self, X: FloatArray) -> FloatArray:
+        """Squared Mahalanobis distance of the values of each row, shape (N,)."""
+        if not np.isnan(X).any():
+            return self.blocks_.squared_distances(X - self.location_)
+        density = self._density()
+        halves = np.concatenate(list(ArrayRows.of(X).map(lambda chunk: half_distances(chunk, density)[:, 0])))
+        return np.asarray(-2 * halves).astype(self.location_.dtype)
+
+    def _density(self) -> Density:
+        return Density.of(assemble(np.ones(1), self.location_[None], (self.blocks_,)))
+
+
+class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
     """Gaussian covariance Σ = Σ_k D_k S D_k with learned column groups D.
 
     Parameters
@@ -315,15 +397,39 @@ class BlockDiagonalCovariance(StableCovariance, CovarianceFigures, Storable, Cov
         loadings = leading_loadings(self.blocks_, self.loadings_)
         return list(column_entries(0, column_names(self), self.partition_, loadings))
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        if "shrinkage_" in state and "block_shapes_" not in state:
-            # Version 0.1 numbered groups by first column.
-            groups = state["partition_"].groups
-            by_size = np.empty(len(groups))
-            by_size[np.argsort([group[0] for group in groups])] = state["shrinkage_"]
-            full = {"block_shapes_": (FULL.name,) * len(groups), "loadings_": (None,) * len(groups)}
-            state |= {"shrinkage_": by_size, "common_correlation_": 0.0} | full
-        super()._restore(state)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
+        save_model(self, path)
+
+    def stability(
+        self,
+        X: ArrayLike,
+        n_resamples: int = 100,
+        *,
+        units: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        random_state: RandomState = None,
+        callback: Callable[[int, int], object] | None = None,
+    ) -> Stability:
+        """How often the column groups come back when the rows of X are weighed at random.
+
+        See `GaussianBiclustering.stability`, of which it has the part about columns.
+        """
+        return covariance_stability(self, X, n_resamples, units, sample_weight, random_state, callback)
+
+    def plot_correlations(self, X: ArrayLike, *, ax: Sequence[Axes] | None = None) -> NDArray[Any]:
+        """Observed correlation of X and estimated correlation side by side, in group order; returns two Axes."""
+        check_is_fitted(self, "blocks_")
+        view = component_view(self.blocks_, self._rows(X), None, self)
+        assert view.observed is not None
+        return plotting.correlation_pair(view.observed, view.estimated, view.partition, names=column_names(self), ax=ax)
+
+    def plot_dendrogram(self, *, ax: Axes | None = None) -> Axes:
+        """Dendrogram of the columns, cut into the fitted groups."""
+        check_is_fitted(self, "blocks_")
+        if self.linkage_ is None:
+            raise ValueError('this grouping has no tree: fit with grouping="hierarchical" to draw one')
+        return plotting.dendrogram(self.linkage_, self.partition_.n_groups, names=column_names(self), ax=ax)
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "blocks_")

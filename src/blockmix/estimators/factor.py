@@ -6,7 +6,6 @@ Rows come in; row clusters come out of the responsibilities and column groups ou
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,25 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.em.factor.family import FactorFamily
-from blockmix.em.factor.parameters import FactorModel, FactorParameters
-from blockmix.em.factor.signs import negative_groups
-from blockmix.em.factor.sweep import FactorStatistics, chunk_log_joint
+from blockmix.blocks.blocks import BlockCovariance
+from blockmix.em.factor import FactorModel, FactorParameters, FactorStatistics, chunk_log_joint
+from blockmix.em.factor_steps import FactorFamily, negative_groups
 from blockmix.em.loop import LoopResult
-from blockmix.estimators.base import Scorer
-from blockmix.estimators.em_mixture import EMMixture
-from blockmix.estimators.stability.methods import StableMixture
-from blockmix.grouping.protocols import GroupingWarning, check_n_groups
+from blockmix.estimators.mixture import WIDE, Mixture, Scorer
+from blockmix.grouping.protocols import check_n_groups
+from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.rows import Chunk, Rows
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.columns import column_names
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 _LETTERS = ("UC", "UCI", "UC", "UC")
 
 
-class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatistics]):
+class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = B_g T_g B_gᵀ + D_g, binary B_g learned.
 
     A row of component g is x = μ_g + B_g u + e: every column of group k has the same factor u_k ~ N(0, t_gk) and a
@@ -66,18 +59,10 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
         Most EM iterations of one start.
     n_init : int, default=1
         Number of starts, with different seeds; the best is kept.
-    init : str or array, default="auto"
-        As in `GaussianBiclustering`: a kind of start, ``"portfolio"``, labels (N,) or responsibilities (N, G).
-    warm_start : bool, default=False
-        Start the next fit from the parameters of the last one.
-    n_jobs : int or None
-        Starts that are run at the same time.
+    init : {"auto", "kmeans"} or array, default="auto"
+        As in `GaussianBiclustering`.
     random_state : int, RandomState or None
         Seed of the starts and of `sample`.
-    verbose : int, default=0
-        1 prints a line per start, 2 a line per iteration.
-    checkpoint : path or None
-        As in `GaussianBiclustering`.
 
     Attributes
     ----------
@@ -112,7 +97,7 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
 
     Warns
     -----
-    GroupingWarning
+    FitWarning
         Where columns belong together by negative correlations, which this model cannot express: `GaussianBiclustering`
         can.
 
@@ -143,11 +128,7 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
         max_iter: int = 200,
         n_init: int = 1,
         init: str | ArrayLike = "auto",
-        warm_start: bool = False,
-        n_jobs: int | None = None,
         random_state: RandomState = None,
-        verbose: int = 0,
-        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_column_groups = n_column_groups
@@ -160,11 +141,7 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
         self.max_iter = max_iter
         self.n_init = n_init
         self.init = init
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
         self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -183,14 +160,6 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
     def _in_units(self, rows: Rows) -> Rows:
         return rows if self.standardize else rows.scaled(np.ones_like(rows.scale))
 
-    def _resumed(self, rows: Rows, family: FactorFamily) -> FactorParameters | None:  # type: ignore[override]
-        model = family.model
-        if self._fitted == (self.model, model.n_groups) and np.array_equal(self.scale_, rows.scale):
-            shift = (self.location_ - rows.location) / rows.scale
-            noise = np.maximum(self._parameters.noise, model.floor)
-            return replace(self._parameters, means=self._parameters.means + shift, noise=noise)
-        return None
-
     def _adopt(self, parameters: FactorParameters, rows: Rows) -> None:
         self._parameters = parameters.canonical()
         self._fitted = (self.model, parameters.factor_variances.shape[1])
@@ -206,19 +175,21 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
 
     def _warnings(  # type: ignore[override]
         self, best: LoopResult[FactorParameters], rows: Rows, family: FactorFamily
-    ) -> list[Warning]:
-        found = super()._warnings(best, rows, family)
+    ) -> list[str]:
+        messages = (
+            [WIDE.format(rows.n_columns, rows.n_rows)]
+            if len(self.weights_) > 1 and rows.n_columns > rows.n_rows
+            else []
+        )
         worst = negative_groups(rows, best.state.parameters, family.model)
         if worst:
             others = f" (and {len(worst) - 1} more such groups)" if len(worst) > 1 else ""
             sentence = worst[0].describe(column_names(self), self.column_labels_)
-            found.append(
-                GroupingWarning(
-                    f"{sentence}{others}; covariances within a group of this model are never negative: use "
-                    "GaussianBiclustering, or change the sign of columns"
-                )
+            messages.append(
+                f"{sentence}{others}; covariances within a group of this model are never negative: use "
+                "GaussianBiclustering, or change the sign of columns"
             )
-        return found
+        return messages
 
     def _scorer(self) -> Scorer:
         return partial(_score, parameters=self._parameters, location=self.location_, scale=self.scale_)

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from blockmix.partition import FloatArray
 from blockmix.rows import Rows, in_memory, is_elsewhere, opened
-from blockmix.structure.types import FloatArray
 
 _TYPES = [np.float64, np.float32]
 

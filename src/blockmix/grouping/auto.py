@@ -17,6 +17,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator
 
+from blockmix.blocks.moments import Covariance, correlation, products, shrunk, take_rows
+from blockmix.blocks.shapes import BlockModel, block_models
 from blockmix.grouping.chance import (
     GATE,
     MARGIN,
@@ -30,12 +32,7 @@ from blockmix.grouping.hierarchical import tree_of
 from blockmix.grouping.optimal import best_groups, best_shapes
 from blockmix.grouping.protocols import Grouping, Proposal, TreeGrouping, has_tree
 from blockmix.grouping.silhouette import silhouette
-from blockmix.structure.block_models import BlockModel, block_models
-from blockmix.structure.gram import Covariance, products, shrunk, take_rows
-from blockmix.structure.moments import correlation
-from blockmix.structure.objective import bic_price
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import BoolArray, FloatArray
+from blockmix.partition import BoolArray, FloatArray, Partition, bic_price
 
 JOIN = 0.5  # a correlation that joins two chains must be at least this fraction of those within the weaker one
 

@@ -11,13 +11,11 @@ import numpy as np
 from scipy.stats import chi2
 from sklearn.base import BaseEstimator
 
+from blockmix.blocks.moments import Covariance, correlation, entries, row_squares
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, topmost
 from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.grouping.silhouette import silhouette
-from blockmix.structure.gram import Covariance, entries, row_squares
-from blockmix.structure.moments import correlation
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import BoolArray, FloatArray, IntArray
+from blockmix.partition import BoolArray, FloatArray, IntArray, Partition
 
 # docs/adr has the reason for each constant and what it is worth; none was fitted to a data set of this package.
 GATE = 0.02  # probability of reporting any group if all columns are independent

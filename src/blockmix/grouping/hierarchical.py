@@ -9,11 +9,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from blockmix.blocks.moments import Covariance, correlation, magnitudes
 from blockmix.grouping.protocols import Proposal, TreeGrouping, check_n_groups, has_tree
-from blockmix.structure.gram import Covariance, magnitudes
-from blockmix.structure.moments import correlation
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import BoolArray, FloatArray, IntArray
+from blockmix.partition import BoolArray, FloatArray, IntArray, Partition
 
 LINKAGES = ("average", "single", "complete")
 DISTANCES = ("correlation", "profile")

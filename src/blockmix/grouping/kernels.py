@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from blockmix.structure.kernels import entry, node_logdets
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.blocks.kernels import entry, node_logdets
+from blockmix.partition import FloatArray, IntArray
 
 
 @njit(cache=True, nogil=True)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.blas import dtrsv
 
-from blockmix.structure.blocks import cholesky
-from blockmix.structure.objective import merge_gain
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.blocks.blocks import cholesky
+from blockmix.partition import FloatArray, IntArray, Partition, merge_gain
 
 # Gains below this per row are rounding. In nearly singular blocks (copies of a column) many partitions are equally
 # good, and a search that followed such gains would cycle among them.

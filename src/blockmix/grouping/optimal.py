@@ -14,14 +14,11 @@ from functools import lru_cache
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from blockmix.blocks.moments import Covariance, correlation, definite_correlation, reordered, take_rows
+from blockmix.blocks.shapes import FULL, BlockModel, block_models, offered
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, spans, tree_of
 from blockmix.grouping.protocols import Grouping, Proposal, has_price, has_tree
-from blockmix.structure.block_models import FULL, BlockModel, block_models, offered
-from blockmix.structure.gram import Covariance, reordered, take_rows
-from blockmix.structure.moments import correlation, definite_correlation
-from blockmix.structure.objective import bic_price, partition_prices
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import BoolArray, FloatArray, IntArray
+from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, bic_price, partition_prices
 
 
 class OptimalRule(BaseEstimator):

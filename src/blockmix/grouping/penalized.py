@@ -9,12 +9,10 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from blockmix.blocks.moments import definite_correlation
 from blockmix.grouping.move_columns import TOLERANCE, MutablePartition, move_columns
 from blockmix.grouping.protocols import Proposal, check_n_groups
-from blockmix.structure.moments import definite_correlation
-from blockmix.structure.objective import bic_price, extended_price, merge_gain
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray, Partition, bic_price, extended_price, merge_gain
 
 
 class PenalizedGrouping(BaseEstimator):

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from blockmix.structure.block_models import BlockModel
-from blockmix.structure.gram import Covariance
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray
+from blockmix.blocks.moments import Covariance
+from blockmix.blocks.shapes import BlockModel
+from blockmix.partition import FloatArray, Partition
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from blockmix.grouping.penalized import PenalizedGrouping
 from blockmix.grouping.protocols import Grouping, Proposal, Rule, check_n_groups
 from blockmix.grouping.relaxed import RelaxedGrouping
 from blockmix.grouping.rules import BicRule, SilhouetteRule
-from blockmix.structure.types import FloatArray, RandomState
+from blockmix.partition import FloatArray, RandomState
 
 GROUPINGS: dict[str, type[BaseEstimator]] = {
     "hierarchical": HierarchicalGrouping,

@@ -12,13 +12,11 @@ from collections.abc import Iterable
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from blockmix.blocks.moments import correlation, definite_correlation, entries
 from blockmix.grouping.hierarchical import cut, tree_of
 from blockmix.grouping.protocols import Grouping, Proposal, check_n_groups, has_price, has_tree
 from blockmix.grouping.silhouette import tree_silhouettes
-from blockmix.structure.gram import entries
-from blockmix.structure.moments import correlation, definite_correlation
-from blockmix.structure.objective import bic_price, extended_price, merge_gain
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray, bic_price, extended_price, merge_gain
 
 
 class SilhouetteRule(BaseEstimator):

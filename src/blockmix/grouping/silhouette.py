@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from blockmix.structure.gram import Covariance
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.blocks.moments import Covariance
+from blockmix.partition import FloatArray, IntArray, Partition
 
 _CHUNK = 512
 

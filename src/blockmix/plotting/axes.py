@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blockmix.partition import FloatArray, IntArray
 from blockmix.plotting.style import current, points
-from blockmix.structure.extras import needed
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.rows.files import needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray
 
 
 def bins(n: int, most: int) -> IntArray:

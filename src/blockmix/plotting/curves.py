@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from blockmix.grouping.hierarchical import cut, spans
+from blockmix.partition import FloatArray, Partition
 from blockmix.plotting.axes import axes_or_new, group_color, name_columns, whole_numbers
 from blockmix.plotting.style import current, points
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blockmix.partition import IntArray
 from blockmix.plotting.axes import axes_or_new, group_color, name_columns
 from blockmix.plotting.style import current, points
 from blockmix.plotting.views import aligned_labels
-from blockmix.structure.types import IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

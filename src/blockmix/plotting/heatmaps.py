@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.plotting.axes import MOST_PIXELS, axes_or_new, borders, color_scale, name_columns, new_axes, sharp
 from blockmix.plotting.binning import binned, bins
 from blockmix.plotting.style import current, points
 from blockmix.plotting.views import board_view
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

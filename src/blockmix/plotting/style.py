@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from blockmix.structure.extras import needed
+from blockmix.rows.files import needed
 
 
 @dataclass(frozen=True)

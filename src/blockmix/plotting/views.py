@@ -16,12 +16,11 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 
+from blockmix.blocks.blocks import BlockCovariance
+from blockmix.blocks.moments import Moments, correlation
 from blockmix.grouping.hierarchical import cut, spans, tree_of
+from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.plotting.binning import binned, bins, cluster_bins
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.moments import Moments, correlation
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
 
 _CHUNK = 65_536  # rows
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from blockmix.partition import IntArray
 from blockmix.plotting.views import board_view
 from blockmix.report.components import MOST_SIDE
 from blockmix.report.pixels import encoded
 from blockmix.report.subject import Subject
-from blockmix.structure.types import IntArray
 
 _MOST_ROWS = 480  # rows of pixels
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from blockmix.blocks.blocks import BlockCovariance
+from blockmix.partition import leading_loadings
 from blockmix.plotting.binning import binned, bins
 from blockmix.plotting.views import ComponentView, component_view
 from blockmix.report.pixels import encoded, triangle, two_triangles
 from blockmix.report.subject import Subject
 from blockmix.report.wording import finite
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.columns import leading_loadings
 
 _MOST_PIXELS = 2_400_000  # of all correlation maps together: 3.2 MB as base64
 MOST_SIDE = 800  # of one map: few screens show it wider

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.estimators.stability import Stability
-from blockmix.estimators.stability.values import NOTE
+from blockmix.estimators.stability import NOTE, Stability
+from blockmix.files.checkpoint import installed_version
 from blockmix.metrics import adjusted_rand, matched_accuracy
-from blockmix.persistence.model_file import installed_version
+from blockmix.partition import column_names
 from blockmix.plotting.views import aligned_labels
 from blockmix.report.board import checkerboard, gaps
 from blockmix.report.components import components, loadings
@@ -22,8 +22,7 @@ from blockmix.report.differences import differences
 from blockmix.report.rows import row_list, row_map
 from blockmix.report.subject import Subject
 from blockmix.report.wording import finite, grouped, short, written
-from blockmix.selection.table import CRITERIA, STABILITY_NOTE, SelectionTable
-from blockmix.structure.columns import column_names
+from blockmix.selection import CRITERIA, STABILITY_NOTE, SelectionTable
 
 _LISTED_CLASSES = 20  # the smallest classes beyond this are added up: nobody reads a wider table
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from blockmix.blocks.blocks import BlockCovariance
+from blockmix.blocks.moments import correlation
+from blockmix.partition import FloatArray
 from blockmix.report.subject import Subject
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.moments import correlation
-from blockmix.structure.types import FloatArray
 
 _PROFILES = 24  # groups of all components whose scores are shown, the largest of each
 

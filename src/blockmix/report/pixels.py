@@ -6,7 +6,7 @@ from base64 import b64encode
 
 import numpy as np
 
-from blockmix.structure.types import FloatArray
+from blockmix.partition import FloatArray
 
 LEVELS = 127  # bytes 0 … 254 are −limit … limit; 127 is exactly zero
 MISSING = 255  # the byte of a value that is not there

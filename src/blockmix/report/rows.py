@@ -9,10 +9,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.extmath import randomized_svd
 
+from blockmix.partition import FloatArray
 from blockmix.report.differences import Centers
 from blockmix.report.pixels import fractions
 from blockmix.report.subject import Subject
-from blockmix.structure.types import FloatArray
 
 _NEIGHBORS = 3  # rows named beside a row
 _COMPARED = 400  # least certain rows that have neighbors: all pairs of rows would take long

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from blockmix.estimators.base import Mixture
 from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.selection.table import SelectionTable
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.estimators.topics import TopicBiclustering
+from blockmix.partition import FloatArray, IntArray
+from blockmix.selection import SelectionTable
 
 MOST_ROWS = 20_000  # of more rows none is listed by name, and pictures show a sample
 # Missing values of Python, NumPy and pandas by their text: pandas.NA cannot be compared with anything.

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.estimators.topics.importance import is_background, top_groups
-from blockmix.estimators.topics.terms import is_matrix
+from blockmix.estimators.importance import is_background, top_groups
+from blockmix.estimators.terms import is_matrix
+from blockmix.estimators.topics import TopicBiclustering
+from blockmix.partition import FloatArray
 from blockmix.report.contents import made
 from blockmix.report.wording import finite, grouped, short
-from blockmix.structure.types import FloatArray
 
 _MOST_LEVELS = 20  # of more distinct ratings only the mean is shown
 _MOST_TEXT = 2000  # characters of a document

@@ -19,13 +19,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.topics.biclustering import TopicBiclustering
-from blockmix.estimators.topics.terms import as_ratings, as_texts, is_matrix
-from blockmix.persistence.atomic import replacing
+from blockmix.estimators.terms import as_ratings, as_texts, is_matrix
+from blockmix.estimators.topics import TopicBiclustering
+from blockmix.files.archive import replacing
 from blockmix.report.contents import contents
 from blockmix.report.subject import Classes, Subject, check_subject, row_names_of
 from blockmix.report.topics import Topics, topic_contents
-from blockmix.selection.table import SelectionTable
+from blockmix.selection import SelectionTable
 
 # One script after the other; what one defines, those after it may use.
 _SHARED = ("core", "colors", "downloads", "tables", "charts", "facts", "made")

@@ -5,14 +5,9 @@ their location and scale, to a function whose results are summed. No other folde
 this one does not know what is computed from them.
 """
 
-from blockmix.rows.array import ArrayRows
-from blockmix.rows.arrow import Arrow
-from blockmix.rows.blas import one_blas_thread
-from blockmix.rows.chunks import Chunk, Rows
-from blockmix.rows.opening import in_memory, is_elsewhere, opened
-from blockmix.rows.parquet import Parquet
-from blockmix.rows.resolution import EXACT, Resolution
-from blockmix.rows.sums import Summable
+from blockmix.rows.files import Arrow, Parquet, in_memory, is_elsewhere, opened
+from blockmix.rows.measured import EXACT, Resolution, Summable
+from blockmix.rows.rows import ArrayRows, Chunk, Rows, one_blas_thread
 
 __all__ = [
     "EXACT",

@@ -19,13 +19,10 @@ from dask.base import compute
 from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
 
-from blockmix.rows.array import ArrayRows
-from blockmix.rows.blas import one_blas_thread
-from blockmix.rows.chunks import Chunk, Observed, Rows, Spread, chosen_rows
-from blockmix.rows.resolution import EXACT, Resolution
+from blockmix.partition import FloatArray
+from blockmix.rows.measured import EXACT, Resolution, S, total
+from blockmix.rows.rows import ArrayRows, Chunk, Observed, Rows, Spread, chosen_rows, one_blas_thread
 from blockmix.rows.streamed import Piece, Reading, sampled
-from blockmix.rows.sums import S, total
-from blockmix.structure.types import FloatArray
 
 # Tasks are objects of a module of Dask that is private by name: calls of `delayed` cost 20 times as much, 1 ms a block.
 _TOGETHER = 8  # sums that one task adds up

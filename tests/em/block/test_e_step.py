@@ -7,9 +7,9 @@ import pytest
 from mixtures import chunk_log_joint as log_joint
 from numpy.testing import assert_allclose
 
-from blockmix.em.block.parameters import Layout, Parameters
+from blockmix.blocks.blocks import Layout, Parameters
+from blockmix.partition import Partition
 from blockmix.rows import Chunk
-from blockmix.structure.partition import Partition
 
 
 def single_column(deviation: float, mean: float = 0.0) -> Parameters:

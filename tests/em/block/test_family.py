@@ -11,12 +11,11 @@ from mixtures import begin, dense, family, log_joint, mixture, parameters_with, 
 from strategies import seeds
 
 from blockmix import GaussianBiclustering
-from blockmix.em.block.parameters import Layout, Prior
-from blockmix.em.convergence import Outcome
-from blockmix.em.loop import run
+from blockmix.blocks.blocks import Layout, Prior
+from blockmix.em.loop import Outcome, run
 from blockmix.grouping import BicRule, SilhouetteRule
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
-from blockmix.structure.partition import Partition
 
 
 @given(seeds, st.sampled_from([1, 3, 6, BicRule(), SilhouetteRule()]), st.booleans(), st.sampled_from([0.0, 10.0]))

@@ -13,14 +13,13 @@ from mixtures import assert_same, chunk_log_joint, unpacked, within_blocks
 from numpy.testing import assert_allclose
 from strategies import seeds
 
-from blockmix.em.block.e_step import Density
-from blockmix.em.block.far_rows import group_distances
-from blockmix.em.block.gap_kernels import TILE
-from blockmix.em.block.parameters import Parameters
-from blockmix.em.block.sweep import filled, full_scatter, sweep
+from blockmix.blocks.blocks import Parameters
+from blockmix.em.missing_kernels import TILE
+from blockmix.em.outliers import group_distances
+from blockmix.em.sweep import Density, filled, full_scatter, sweep
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Chunk
-from blockmix.rows import chunks as chunks_module
-from blockmix.structure.partition import Partition
+from blockmix.rows import rows as chunks_module
 
 Case = tuple[ArrayRows, Parameters]
 

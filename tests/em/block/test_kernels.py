@@ -14,13 +14,14 @@ from mixtures import log_joint as dense_log_joint
 from numpy.testing import assert_allclose
 from strategies import Matrix, seeds
 
-from blockmix.em.block import block_kernels, kernels
-from blockmix.em.block.e_step import Density
-from blockmix.em.block.kernels import NEGLIGIBLE, TILE
-from blockmix.em.block.parameters import Layout, Parameters
+from blockmix.blocks import kernels as block_kernels
+from blockmix.blocks.blocks import Layout, Parameters
+from blockmix.blocks.kernels import gather
+from blockmix.em import kernels
+from blockmix.em.kernels import NEGLIGIBLE, TILE
+from blockmix.em.sweep import Density
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Chunk
-from blockmix.structure.kernels import gather
-from blockmix.structure.partition import Partition
 
 many = settings(max_examples=300)
 ROWS = [1, 2, 7, 8, 9, TILE - 1, TILE, TILE + 1, 2 * TILE + 9]

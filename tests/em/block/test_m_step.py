@@ -13,12 +13,11 @@ from mixtures import dense, labels_of, mixtures, responsibilities, values
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix
 
-from blockmix.em.block.m_step import maximize
-from blockmix.em.block.parameters import Layout, Parameters, Prior, assemble
-from blockmix.em.block.sweep import Statistics, full_scatter, sweep, unit_parameters
+from blockmix.blocks.blocks import BlockCovariance, Layout, Parameters, Prior, assemble
+from blockmix.em.m_step import maximize
+from blockmix.em.sweep import Statistics, full_scatter, sweep, unit_parameters
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.partition import Partition
 
 
 def statistics_of(rows: ArrayRows, parameters: Parameters, z: Matrix) -> Statistics:

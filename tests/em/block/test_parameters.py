@@ -11,11 +11,10 @@ from mixtures import dense, labels_of, log_joint, mixture, mixtures, unpacked
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import block_rows, covariance, partitions, seeds
 
-from blockmix.em.block.m_step import solve
-from blockmix.em.block.parameters import Layout, Parameters, Prior, assemble
+from blockmix.blocks.blocks import BlockCovariance, Layout, Parameters, Prior, assemble
+from blockmix.em.m_step import solve
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.partition import Partition
 
 
 @given(st.lists(partitions(5), min_size=1, max_size=4), st.booleans())

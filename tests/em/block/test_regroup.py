@@ -22,13 +22,13 @@ from mixtures import (
 from numpy.testing import assert_allclose
 from strategies import block_rows, partitions, seeds
 
-from blockmix.em.block import regroup as regroup_module
-from blockmix.em.block.family import BlockFamily
-from blockmix.em.block.parameters import Layout, Parameters, Prior
-from blockmix.em.block.sweep import full_scatter, sweep
+from blockmix.blocks.blocks import Layout, Parameters, Prior
+from blockmix.em import regroup as regroup_module
+from blockmix.em.block import BlockFamily
+from blockmix.em.sweep import full_scatter, sweep
 from blockmix.grouping import BicRule
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
-from blockmix.structure.partition import Partition
 
 
 def value_of(rows: ArrayRows, parameters: Parameters, chosen: BlockFamily) -> float:

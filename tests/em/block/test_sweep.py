@@ -23,12 +23,11 @@ from mixtures import (
 from numpy.testing import assert_allclose
 from strategies import seeds
 
-from blockmix.em.block.e_step import Density, posterior
-from blockmix.em.block.parameters import Parameters
-from blockmix.em.block.sweep import Statistics, component_means, full_scatter, sweep, unit_parameters
+from blockmix.blocks.blocks import Parameters
+from blockmix.em.sweep import Density, Statistics, component_means, full_scatter, posterior, sweep, unit_parameters
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
-from blockmix.rows import chunks as chunks_module
-from blockmix.structure.partition import Partition
+from blockmix.rows import rows as chunks_module
 
 Mixture = tuple[ArrayRows, Parameters]
 

@@ -18,13 +18,12 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import partitions, seeds
 
 from blockmix import GaussianBiclustering
-from blockmix.em.block import sweep_shared as module
-from blockmix.em.block.m_step import maximize
-from blockmix.em.block.parameters import Parameters, Prior
-from blockmix.em.block.sweep import sweep
-from blockmix.em.block.sweep_shared import applies, sweep_shared
+from blockmix.blocks.blocks import Parameters, Prior
+from blockmix.em import sweep as module
+from blockmix.em.m_step import maximize
+from blockmix.em.sweep import applies, sweep, sweep_shared
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Chunk
-from blockmix.structure.partition import Partition
 
 GROUPS = [Partition([0, 1, 2, 0, 1, 2, 0, 1, 2])] * 3
 

@@ -29,19 +29,18 @@ from scipy.special import digamma, gammaln
 from scipy.stats import multivariate_t
 from strategies import Matrix
 
-from blockmix.em.block import family as family_module
-from blockmix.em.block import leap as leap_module
-from blockmix.em.block import tails
-from blockmix.em.block.family import BlockFamily
-from blockmix.em.block.leap import leap
-from blockmix.em.block.m_step import expanded, maximize
-from blockmix.em.block.parameters import Layout, Parameters, Prior
-from blockmix.em.block.sweep import full_scatter, sweep
+from blockmix.blocks.blocks import Layout, Parameters, Prior
+from blockmix.em import block as family_module
+from blockmix.em import tails
+from blockmix.em import tails as leap_module
+from blockmix.em.block import BlockFamily
 from blockmix.em.loop import run
+from blockmix.em.m_step import expanded, leap, maximize
+from blockmix.em.sweep import full_scatter, sweep
 from blockmix.grouping.optimal import OptimalRule
+from blockmix.partition import Partition
 from blockmix.rows import EXACT, ArrayRows
-from blockmix.rows import chunks as chunks_module
-from blockmix.structure.partition import Partition
+from blockmix.rows import rows as chunks_module
 
 Mixture = tuple[ArrayRows, Parameters]
 

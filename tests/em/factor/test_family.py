@@ -7,9 +7,8 @@ import pytest
 from factors import ended, every_model, factor_rows, family_of, quiet, random_parameters, random_start
 from numpy.testing import assert_allclose
 
-from blockmix.em.factor.family import FactorFamily
-from blockmix.em.factor.regroup import cuts_of
-from blockmix.em.factor.sweep import sweep
+from blockmix.em.factor import FactorFamily, sweep
+from blockmix.em.factor_steps import cuts_of
 from blockmix.rows import ArrayRows
 
 

@@ -7,8 +7,8 @@ import pytest
 from factors import every_model, factor_rows, model_of, random_start
 from numpy.testing import assert_allclose, assert_array_equal
 
-from blockmix.em.factor.first import correlations, first_groups, first_parameters, tree_columns
-from blockmix.em.factor.sweep import sweep
+from blockmix.em.factor import sweep
+from blockmix.em.factor_steps import correlations, first_groups, first_parameters, tree_columns
 from blockmix.metrics import exact_recovery, matched_accuracy
 from blockmix.rows import ArrayRows
 

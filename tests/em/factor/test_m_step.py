@@ -15,17 +15,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from strategies import seeds
 
-from blockmix.em.factor.first import first_groups, first_parameters
-from blockmix.em.factor.m_step import (
+from blockmix.em.factor import sweep
+from blockmix.em.factor_steps import (
     Scatter,
     certain_gain,
     column_cost,
     factor_variances,
+    first_groups,
+    first_parameters,
     group_cost,
     home_predictions,
     maximize,
 )
-from blockmix.em.factor.sweep import sweep
 from blockmix.rows import ArrayRows
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix, seeds
 
-from blockmix.em.factor.parameters import FactorModel, FactorParameters
-from blockmix.structure.types import IntArray
+from blockmix.em.factor import FactorModel, FactorParameters
+from blockmix.partition import IntArray
 
 
 @given(seeds)

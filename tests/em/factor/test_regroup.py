@@ -13,11 +13,20 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import seeds
 
-from blockmix.em.factor.first import first_groups, first_parameters
-from blockmix.em.factor.m_step import column_cost, column_costs, home_predictions, maximize, profiled
-from blockmix.em.factor.parameters import FactorParameters
-from blockmix.em.factor.regroup import cuts_of, move_gains, moved, recut
-from blockmix.em.factor.sweep import responsibilities, sweep
+from blockmix.em.factor import FactorParameters, responsibilities, sweep
+from blockmix.em.factor_steps import (
+    column_cost,
+    column_costs,
+    cuts_of,
+    first_groups,
+    first_parameters,
+    home_predictions,
+    maximize,
+    move_gains,
+    moved,
+    profiled,
+    recut,
+)
 from blockmix.rows import ArrayRows
 
 

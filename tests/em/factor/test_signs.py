@@ -6,8 +6,7 @@ import numpy as np
 from factors import model_of
 from numpy.testing import assert_allclose
 
-from blockmix.em.factor.first import first_groups, first_parameters
-from blockmix.em.factor.signs import NegativeGroup, negative_groups
+from blockmix.em.factor_steps import NegativeGroup, first_groups, first_parameters, negative_groups
 from blockmix.rows import ArrayRows
 
 

@@ -14,10 +14,9 @@ from mixtures import rounded, rounding, values
 from numpy.testing import assert_allclose
 from strategies import Matrix, seeds
 
-from blockmix.em.factor.parameters import FactorParameters
-from blockmix.em.factor.sweep import FactorStatistics, chunk_log_joint, responsibilities, sweep
+from blockmix.em.factor import FactorParameters, FactorStatistics, chunk_log_joint, responsibilities, sweep
 from blockmix.rows import ArrayRows
-from blockmix.rows import chunks as chunks_module
+from blockmix.rows import rows as chunks_module
 
 
 def rows_of(seed: int, n_rows: int = 150) -> ArrayRows:

@@ -10,11 +10,11 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
 
 from blockmix import FactorBiclustering, GaussianBiclustering
-from blockmix.em.starts import auto as auto_start
-from blockmix.em.starts.auto import compared
-from blockmix.em.starts.clusterings import by_ranks
-from blockmix.estimators import em_mixture
-from blockmix.estimators.cautions import CautionWarning
+from blockmix.estimators import mixture as em_mixture
+from blockmix.estimators.mixture import CautionWarning
+from blockmix.starts import default as auto_start
+from blockmix.starts.clusterings import by_ranks
+from blockmix.starts.default import compared
 
 
 def blocks(seed: int, N: int = 200, p: int = 6, gap: float = 1.5) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from strategies import seeds as numbers
 
-from blockmix.em.starts.clusterings import (
+from blockmix.starts.clusterings import (
     SEEDS,
     by_ranks,
     clip,

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from sources import table
 from strategies import Matrix
 
-from blockmix.em.starts.completion import by_neighbors, by_regression, completed
 from blockmix.rows import ArrayRows
+from blockmix.starts.default import by_neighbors, by_regression, completed
 
 WAYS = pytest.mark.parametrize("fill", [by_neighbors, by_regression])
 

@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_t
 from strategies import seeds
 
-from blockmix.em.starts import short_em
-from blockmix.em.starts.short_em import Products, best_start
+from blockmix.starts import default as short_em
+from blockmix.starts.default import Products, best_start
 
 
 def dense_sweep(X: Any, w: Any, z: Any, u: Any) -> tuple[Any, Any, float]:

@@ -15,8 +15,8 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics import adjusted_rand_score
 from strategies import Matrix, seeds
 
-from blockmix.em.starts import starts
-from blockmix.em.starts.starts import STARTS, distinct, filled, portfolio, principal_scores, start, ward
+from blockmix.starts import clusterings as starts
+from blockmix.starts.clusterings import STARTS, distinct, filled, portfolio, principal_scores, start, ward
 
 NAMES = list(STARTS)
 

@@ -18,9 +18,9 @@ from blockmix import (
     Partition,
     TopicBiclustering,
 )
-from blockmix.em.block import resampling
+from blockmix.em import resampling
+from blockmix.estimators.resampling import cluster_stability, column_stability
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.stability.measuring import cluster_stability, column_stability
 
 
 def blocks(n: int = 120, groups: int = 4, size: int = 3, seed: int = 0) -> np.ndarray:

@@ -28,14 +28,14 @@ from sklearn.feature_selection import SelectKBest, VarianceThreshold, chi2, f_cl
 
 import blockmix
 from blockmix import GaussianBiclustering
-from blockmix.estimators.topics.biclustering import TopicBiclustering, TopicWarning
-from blockmix.estimators.topics.importance import label_of
-from blockmix.estimators.topics.terms import RelativeTfidf, frequent
+from blockmix.estimators.importance import label_of
+from blockmix.estimators.terms import RelativeTfidf, frequent
+from blockmix.estimators.topics import TopicBiclustering, TopicWarning
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.protocols import Proposal
 from blockmix.metrics import npmi_coherence
-from blockmix.rows.resolution import EXACT
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
+from blockmix.rows.measured import EXACT
 
 LOW = ["dirty carpet towels", "rude manager", "smell smoke cigarette", "credit card charge"]
 HIGH = ["metro station walk", "friendly helpful staff", "lovely view", "delicious breakfast"]

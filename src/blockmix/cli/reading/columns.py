@@ -16,7 +16,7 @@ import numpy as np
 
 from blockmix.cli.reading.table import InputTable, check_present, check_unique, shortened
 from blockmix.cli.reading.text import Batches
-from blockmix.structure.types import BoolArray, FloatArray
+from blockmix.partition import BoolArray, FloatArray
 
 INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
 LEVEL = re.compile(r"__index_level_\d+__")  # what pandas calls its index in parquet, wherever it stands

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.rows.npy import ArrayFile
+from blockmix.partition import BoolArray, FloatArray, IntArray
+from blockmix.rows.files import ArrayFile
 from blockmix.rows.streamed import Piece
-from blockmix.structure.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,8 @@ from blockmix.cli.reading.columns import Wanted, chosen, collect
 from blockmix.cli.reading.large import is_large, open_large
 from blockmix.cli.reading.table import InputTable, check_present, check_unique
 from blockmix.cli.reading.text import Batches, open_text
-from blockmix.structure.extras import needed
-from blockmix.structure.types import FloatArray
+from blockmix.partition import FloatArray
+from blockmix.rows.files import needed
 
 
 def read_table(

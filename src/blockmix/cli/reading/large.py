@@ -16,11 +16,11 @@ import numpy as np
 from blockmix.cli.reading.columns import INDEX, LEVEL, Wanted, chosen, shown_name, texts_of
 from blockmix.cli.reading.file_rows import Columns, FileRows, watched
 from blockmix.cli.reading.table import InputTable, check_present, check_unique
+from blockmix.partition import BoolArray, FloatArray
 from blockmix.rows import Arrow, Parquet, opened
-from blockmix.rows.chunks import chosen_rows
-from blockmix.rows.npy import ArrayFile
+from blockmix.rows.files import ArrayFile
+from blockmix.rows.rows import chosen_rows
 from blockmix.rows.streamed import StreamedRows, sampled
-from blockmix.structure.types import BoolArray, FloatArray
 
 LARGE = 2**24  # numbers from which a table stays in its file: 134 MB in memory, and four times that during a fit
 _KINDS = {".npy", ".parquet", ".pq", ".arrow", ".feather"}

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.structure.extras import needed
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray
+from blockmix.rows.files import needed
 
 _SHOWN = 5  # names in a message
 

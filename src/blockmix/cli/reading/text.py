@@ -18,7 +18,7 @@ from itertools import islice
 from typing import IO, Any, cast
 
 from blockmix.cli.options import ReadingOptions
-from blockmix.structure.extras import needed
+from blockmix.rows.files import needed
 
 _SAMPLE_ROWS = 50
 _SAMPLE = 2**18  # bytes read to recognize the layout, more if they hold fewer than two rows
