@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from blockmix.blocks.blocks import BlockCovariance
+from blockmix.blocks.blocks import Blocks
 from blockmix.grouping import HierarchicalGrouping, SilhouetteRule
 
 _GROUPING = HierarchicalGrouping(distance="profile")
@@ -35,7 +35,7 @@ def _log_joint(X: np.ndarray, weights: np.ndarray, candidates: tuple[int, ...]) 
     centered = X - mean
     S = (weights[:, None] * centered).T @ centered / total + 1e-6 * np.eye(X.shape[1])
     partition = SilhouetteRule(candidates=candidates).choose(S, total, _GROUPING).partition
-    return np.log(total / len(X)) + BlockCovariance.of(S, partition).log_density(X, mean)
+    return np.log(total / len(X)) + Blocks.of(S, partition).log_density(X, mean)
 
 
 def _settled(trace: list[float], tol: float) -> bool:

@@ -220,7 +220,7 @@ def leading_loadings(covariance: Any, loadings: Sequence[FloatArray | None]) -> 
 
     Parameters
     ----------
-    covariance : BlockCovariance
+    covariance : Blocks
     loadings : sequence of K arrays of shape (c, q), or None
         Loadings of the columns of each group, strongest factor first, in the units of the covariance.
     """

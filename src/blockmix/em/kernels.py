@@ -320,7 +320,7 @@ def student(joint: Any, level: Any, freedom: Any, constants: Any, observed: Any,
 
 
 @compiled
-def reweigh(weights: Any, z: Any, u: Any, expected_logs: Any, observed: Any, weight: Any, tail: Any) -> None:
+def reweight(weights: Any, z: Any, u: Any, expected_logs: Any, observed: Any, weight: Any, tail: Any) -> None:
     """Add Σz and Σz(E log u − u) to sums of shape (G,), and multiply z (m, G) by u in place.
 
     E log u is log u + `expected_logs` (G, p + 1) for the number of columns that a row has.

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from blockmix.blocks.blocks import Parameters
-from blockmix.em.sweep import Density
+from blockmix.em.parameters import Parameters
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk
 
@@ -55,7 +54,7 @@ def _by_component(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Ite
     from blockmix.em.kernels import block_distances
     from blockmix.em.missing_kernels import TILE
 
-    density, gain = Density.of(parameters, chunk.has_gaps), np.empty(TILE) if chunk.has_gaps else None
+    density, gain = parameters.density(chunk.has_gaps), np.empty(TILE) if chunk.has_gaps else None
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
         own = np.empty((len(rows), parameters.layout.partitions[g].n_groups))

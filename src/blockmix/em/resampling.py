@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import Parameters
-from blockmix.em.regroup import Proposer
-from blockmix.em.sweep import Density, Statistics, chunk_scatter
+from blockmix.em.block import BlockFamily
+from blockmix.em.parameters import Density, Parameters
+from blockmix.em.sweep import Statistics, chunk_scatter, full_scatter
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Chunk, Rows
 
@@ -37,7 +37,7 @@ class Buckets:
 def resampled_groups(
     rows: Rows,
     parameters: Parameters,
-    proposer: Proposer,
+    family: BlockFamily,
     n_resamples: int,
     units: IntArray | None,
     rng: np.random.Generator,
@@ -50,7 +50,7 @@ def resampled_groups(
         Standardized.
     parameters : Parameters
         Of these rows.
-    proposer : Proposer
+    family : BlockFamily
     n_resamples : int
     units : array of shape (N,) or None
         Number of the unit, from 0 on, whose rows share a weight; each row is one of its own by default.
@@ -60,10 +60,10 @@ def resampled_groups(
     each = len(parameters.layout.distinct) * rows.n_columns**2
     n_buckets = min(BUCKETS, n_units)
     if n_buckets * each > _NUMBERS and rows.is_array:
-        yield from _from_rows(rows, parameters, proposer, n_resamples, units, n_units, rng)
+        yield from _from_rows(rows, parameters, family, n_resamples, units, n_units, rng)
         return
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // each))
-    density = Density.of(parameters, rows.has_gaps)
+    density = parameters.density(rows.has_gaps)
     function = partial(
         _chunk_buckets, density=density, n_covariances=len(parameters.layout.distinct), units=units, n_buckets=n_buckets
     )
@@ -75,7 +75,7 @@ def resampled_groups(
         summed = {name: np.tensordot(weights, values, 1) for name, values in stacked.items() if values is not None}
         for b in range(len(weights)):
             found = Statistics(**{name: values[b] for name, values in summed.items()})
-            yield proposer.partitions(found, parameters)
+            yield family.proposals(found, parameters)
 
 
 def draw(n_resamples: int, n_units: int, rng: np.random.Generator) -> FloatArray:
@@ -87,7 +87,7 @@ def draw(n_resamples: int, n_units: int, rng: np.random.Generator) -> FloatArray
 def _from_rows(
     rows: Any,
     parameters: Parameters,
-    proposer: Proposer,
+    family: BlockFamily,
     n_resamples: int,
     units: IntArray | None,
     n_units: int,
@@ -97,7 +97,7 @@ def _from_rows(
     for _ in range(n_resamples):
         weights = draw(1, n_units, rng)[0]
         weighed = replace(rows, weights=rows.weights * (weights if units is None else weights[units]))
-        yield list(proposer.proposals(weighed, parameters))
+        yield family.proposals(full_scatter(weighed, parameters), parameters)
 
 
 def _chunk_buckets(

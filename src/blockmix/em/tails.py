@@ -1,7 +1,6 @@
 """Heavy tails: components with multivariate t densities, whose degrees of freedom ν say how heavy (docs/adr/0013).
 
-Squared distances δ and the number of columns of each row come in; log-densities, the weights u of the rows and new
-degrees of freedom go out. Nothing here knows how the distances were made.
+Squared distances δ of rows give their log-densities and weights u; the sums of a sweep give new degrees of freedom.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from scipy.optimize import brentq
 from scipy.special import digamma, gammaln
 
 from blockmix.partition import FloatArray, IntArray
+from blockmix.rows import Chunk
 
 # From a Cauchy component to one that no sample distinguishes from a normal one.
-LEAST, MOST = 1.0, 200.0
+LEAST, LARGEST = 1.0, 200.0
 FIRST = 4.0  # heavy enough to give outliers in the clusters of a start little weight from the first sweep on
 
 
@@ -32,10 +32,10 @@ def student(
         Number of columns that each row has, at most `n_columns`; it takes the place of p.
     n_columns : int
     """
-    from blockmix.em.kernels import student
+    from blockmix.em import kernels
 
     u = np.empty_like(joint)
-    student(joint, level, freedom, constants(freedom, n_columns), observed, u)
+    kernels.student(joint, level, freedom, constants(freedom, n_columns), observed, u)
     return u
 
 
@@ -45,10 +45,15 @@ def constants(freedom: FloatArray, n_columns: int) -> FloatArray:
     return np.asarray(gammaln(half + c) - gammaln(half) - c * np.log(half))
 
 
-def expected_logs(freedom: FloatArray, n_columns: int) -> FloatArray:
-    """E log u − log E u, given a row, for ν (G,) and 0 … p columns, shape (G, p + 1)."""
-    half = (freedom[:, None] + np.arange(n_columns + 1)) / 2
-    return np.asarray(digamma(half) - np.log(half))
+def reweighted(chunk: Chunk, z: FloatArray, u: FloatArray, freedom: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Σz and Σz(E log u − u) of a chunk, shapes (G,), with z multiplied by u in place."""
+    from blockmix.em.kernels import reweight
+
+    weight, tail = np.zeros(z.shape[1]), np.zeros(z.shape[1])
+    # E log u − log E u, given a row, for 0 … p columns.
+    half = (freedom[:, None] + np.arange(chunk.X.shape[1] + 1)) / 2
+    reweight(chunk.weights, z, u, digamma(half) - np.log(half), chunk.observed, weight, tail)
+    return weight, tail
 
 
 def new_freedom(tail: FloatArray, weight: FloatArray, old: FloatArray) -> FloatArray:
@@ -57,16 +62,16 @@ def new_freedom(tail: FloatArray, weight: FloatArray, old: FloatArray) -> FloatA
     The left side falls with ν, so beyond the ends of the range the ν at the end is best. A component without rows
     keeps its own.
     """
-    found = old.copy()
+    new = old.copy()
     for g in np.flatnonzero(weight > 0):
         slope = 1 + tail[g] / weight[g]
         if _slope(LEAST, slope) <= 0:
-            found[g] = LEAST
-        elif _slope(MOST, slope) >= 0:
-            found[g] = MOST
+            new[g] = LEAST
+        elif _slope(LARGEST, slope) >= 0:
+            new[g] = LARGEST
         else:
-            found[g] = brentq(_slope, LEAST, MOST, args=(slope,), xtol=1e-10)
-    return found
+            new[g] = brentq(_slope, LEAST, LARGEST, args=(slope,), xtol=1e-10)
+    return new
 
 
 def _slope(freedom: float, rest: float) -> float:

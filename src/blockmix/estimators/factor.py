@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.blocks.blocks import BlockCovariance
+from blockmix.blocks.blocks import Blocks
 from blockmix.em.factor import FactorModel, FactorParameters, FactorStatistics, chunk_log_joint
 from blockmix.em.factor_steps import FactorFamily, negative_groups
 from blockmix.em.loop import LoopResult
@@ -77,7 +77,7 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         The d_gj, for the scaled columns.
     covariances_ : array of shape (G, p, p)
         diag(scale_) (B_g T_g B_gᵀ + D_g) diag(scale_), in the units of X; made on demand.
-    blocks_ : tuple of G BlockCovariance
+    blocks_ : tuple of G Blocks
         The same in factored form; made on demand.
     row_labels_ : array of shape (N,)
         Component of each row.
@@ -220,10 +220,10 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         return scaled.astype(self.means_.dtype)
 
     @property
-    def blocks_(self) -> tuple[BlockCovariance, ...]:
+    def blocks_(self) -> tuple[Blocks, ...]:
         """Covariance of each component in factored form."""
         pairs = zip(self.covariances_, self.column_labels_, strict=True)
-        return tuple(BlockCovariance.of(S, Partition(labels)) for S, labels in pairs)
+        return tuple(Blocks.of(S, Partition(labels)) for S, labels in pairs)
 
     @property
     def column_labels_(self) -> IntArray:  # type: ignore[override]

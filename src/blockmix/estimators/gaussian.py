@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.blocks.blocks import BlockCovariance, Parameters, Prior
+from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.shapes import BlockModel, given_shape
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
 from blockmix.em.outliers import group_distances, outlier_limits, outliers_of
-from blockmix.em.regroup import Proposer
-from blockmix.em.sweep import Density, Statistics, expected, log_joint
+from blockmix.em.parameters import Density, Parameters, Prior, log_joint
+from blockmix.em.sweep import Statistics, expected
 from blockmix.estimators.mixture import WIDE, Describer, Mixture, Scorer, most_probable, probabilities
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
@@ -84,8 +84,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     ----------
     weights_ : array of shape (G,)
     means_ : array of shape (G, p)
-    blocks_ : tuple of G BlockCovariance
-        Covariances in factored form; the same object G times with a shared covariance.
+    blocks_ : Blocks
+        Covariances in factored form; ``blocks_[g]`` is that of component g.
     covariances_ : array of shape (G, p, p)
         Made on demand.
     row_labels_ : array of shape (N,)
@@ -187,7 +187,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         """
         check_is_fitted(self)
         rows = rows_to_score(self, X, cast=False)
-        density = Density.of(self._parameters)
+        density = self._parameters.density(missing=True)
         complete = partial(_completed, scorer=self._scorer(), density=density, dtype=self.means_.dtype)
         with one_blas_thread():
             values = np.concatenate(list(rows.map(complete)))
@@ -241,15 +241,16 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         share = rows.total_weight / self.n_components
         a = self.shrinkage or 0.0
         n_groups, priced = self._n_groups(rows.n_columns)
-        proposer = Proposer(
+        return BlockFamily(
             n_groups,
             as_grouping(self.grouping, self.random_state),
             given_shape(self.block_model),
             self.shared_covariance and self.n_components > 1,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
             bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
+            rows.total_weight,
+            self.tails == "t",
         )
-        return BlockFamily(proposer, rows.total_weight, self.tails == "t")
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
         self._parameters = parameters.in_units(rows.location, rows.scale)
@@ -314,7 +315,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
-        return partial(log_joint, density=Density.of(self._parameters))
+        return partial(_log_joint, density=self._parameters.density(missing=True))
 
     def _describer(self) -> Describer:
         return partial(outliers_of, parameters=self._parameters)
@@ -341,10 +342,10 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         return np.asarray(self.outlier_scores_ > outlier_limits(self.n_features_in_)[self.n_values_])
 
     @property
-    def blocks_(self) -> tuple[BlockCovariance, ...]:
-        """Covariance of each component in factored form."""
+    def blocks_(self) -> Blocks:
+        """Covariances in factored form; ``blocks_[g]`` is that of component g."""
         check_is_fitted(self)
-        return self._parameters.covariances
+        return self._parameters.blocks
 
     @property
     def covariances_(self) -> FloatArray:
@@ -394,7 +395,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         loading goes against the group: signs are such that the largest one is positive.
         """
         check_is_fitted(self)
-        layout, states = self._parameters.layout, self._parameters.states
+        layout, states = self._parameters.layout, self._parameters.blocks.states
         found: list[tuple[FloatArray | None, ...]] = []
         for g in range(len(layout.distinct)):
             blocks = enumerate(layout.models(g), start=int(layout.first[g]))
@@ -407,7 +408,7 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
     counts = parameters.weights * total
     small = np.flatnonzero((parameters.weights < _SMALL / len(counts)) & (counts >= 1))
     # tr Σ = Σ L_ij²: factors are 0 above the diagonal.
-    traces = np.bincount(parameters.layout.owner, parameters.factors**2)
+    traces = np.bincount(parameters.layout.owner, parameters.blocks.factors**2)
     spread = np.tile(traces, parameters.layout.n_sharing)
     messages = []
     for g in small:
@@ -419,6 +420,11 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
                 'these may be outliers and not a cluster; try tails="t"'
             )
     return messages
+
+
+def _log_joint(chunk: Chunk, density: Density) -> FloatArray:
+    """Log π_g f_g of the rows of a chunk, shape (m, G)."""
+    return log_joint(chunk, density)[0]
 
 
 def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:

@@ -102,6 +102,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     means_: FloatArray
     row_labels_: IntArray
     column_labels_: IntArray
+    blocks_: Any
     n_features_in_: int
     n_parameters_: int
     resolution_: Resolution
@@ -453,8 +454,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def _view(self, X: ArrayLike, component: int) -> ComponentView:
         self._check_component(component)
-        blocks: Any = getattr(self, "blocks_")[component]  # noqa: B009  subclasses define it
-        return component_view(blocks, self._array(X), self.predict_proba(X)[:, component], self)
+        return component_view(self.blocks_[component], self._array(X), self.predict_proba(X)[:, component], self)
 
     def _check_component(self, component: int) -> None:
         check_is_fitted(self)

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import BlockCovariance, Parameters
+from blockmix.blocks.blocks import Blocks
 from blockmix.em.factor import FactorParameters
+from blockmix.em.parameters import Parameters
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.factor import FactorBiclustering, _check_letters
 from blockmix.estimators.gaussian import GaussianBiclustering
@@ -117,7 +118,7 @@ def check_gaussian(model: GaussianBiclustering) -> None:
     same = all(np.array_equal(values.astype(public.dtype), public) for values, public in pairs)
     require(same, "weights_ or means_ are not those of the mixture")
     with np.errstate(over="ignore"):
-        deviations = parameters.factors[parameters.layout.diagonal].astype(model.means_.dtype)
+        deviations = parameters.blocks.factors[parameters.layout.diagonal].astype(model.means_.dtype)
     require(is_positive(deviations) and np.isfinite(deviations).all(), "a covariance is beyond the range of means_")
 
 
@@ -151,10 +152,9 @@ def check_block_diagonal(model: BlockDiagonalCovariance) -> None:
         "common_correlation_",
     )
     p, blocks = lengths["p"], model.blocks_
-    require(isinstance(blocks, BlockCovariance) and model.partition_ == blocks.partition, "blocks_ has other groups")
+    require(isinstance(blocks, Blocks) and model.partition_ == blocks.partition, "blocks_ has other groups")
     require(model.n_features_in_ == blocks.partition.n_columns == p, f"n_features_in_ is not {p}")
     require(lengths["K"] == blocks.partition.n_groups, "shrinkage_ is not one number per group")
-    require(blocks.factors[0].dtype == model.location_.dtype, "location_ and blocks_ differ in type")
     sizes, shapes, loadings = blocks.partition.sizes.tolist(), model.block_shapes_, model.loadings_
     require(_all(shapes, str) and len(shapes) == len(sizes), "block_shapes_ is not one name per group")
     known = len(loadings) == len(sizes) and all(map(_is_loading, loadings, sizes))

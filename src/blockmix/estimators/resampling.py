@@ -17,9 +17,9 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.blocks.blocks import Parameters
+from blockmix.em.block import BlockFamily
 from blockmix.em.loop import Outcome
-from blockmix.em.regroup import Proposer
+from blockmix.em.parameters import Parameters
 from blockmix.em.resampling import draw, resampled_groups
 from blockmix.estimators.stability import ClusterStability, GroupStability, Stability
 from blockmix.estimators.validation import check_whole, counts, matrix, rows_to_score
@@ -250,9 +250,9 @@ def _resampled(
     model: Any, rows: Rows, n_resamples: int, codes: IntArray | None, rng: np.random.Generator
 ) -> Iterator[list[Partition]]:
     parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
-    proposer: Proposer = model._family(rows, np.ones(rows.n_columns)).proposer
-    rules = [EffectiveRows(cast(Rule, rule)) if tests(rule) else rule for rule in proposer.n_groups]
-    return resampled_groups(rows, parameters, replace(proposer, n_groups=tuple(rules)), n_resamples, codes, rng)
+    family: BlockFamily = model._family(rows, np.ones(rows.n_columns))
+    rules = [EffectiveRows(cast(Rule, rule)) if tests(rule) else rule for rule in family.n_groups]
+    return resampled_groups(rows, parameters, replace(family, n_groups=tuple(rules)), n_resamples, codes, rng)
 
 
 def _refits(

@@ -6,22 +6,22 @@ A file may hold anything, so an object is checked when it is built.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import BlockCovariance, Parameters, assemble
+from blockmix.blocks.blocks import Blocks, Layout, block_of
 from blockmix.blocks.shapes import BlockModel, FactorBlock, FullBlock, TreeBlock
 from blockmix.em.factor import FactorParameters
 from blockmix.em.loop import LoopState
+from blockmix.em.parameters import Parameters
 from blockmix.estimators.importance import Topic
 from blockmix.files.checkpoint import write
 from blockmix.files.values import Codec, Codecs, stored
 from blockmix.grouping.protocols import Grouping, Rule
 from blockmix.grouping.registry import GROUPINGS, RULES
-from blockmix.partition import FloatArray, Partition
+from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Resolution
 
 # Least diagonal entry of a Cholesky factor, relative to its row. Factors of singular matrices have about 1e-8.
@@ -60,72 +60,70 @@ def is_label(values: Any, shape: tuple[int, ...], n_labels: int, least: int = 0)
     )
 
 
-def _check_covariance(covariance: BlockCovariance) -> None:
-    """Refuse Cholesky factors of the wrong shape, and those that are not lower triangular or nearly singular."""
-    partition, factors = covariance.partition, covariance.factors
-    require(isinstance(partition, Partition) and isinstance(factors, tuple), "a covariance has no groups or no blocks")
-    shapes = [(len(stack), stack.shape[1], stack.shape[1]) for stack in partition.stacks]
-    require(len(factors) == len(shapes), f"a covariance has {len(factors)} sizes of blocks instead of {len(shapes)}")
-    for L, shape in zip(factors, shapes, strict=True):
-        require(is_real(L, shape) and L.dtype == factors[0].dtype, f"blocks are no finite numbers of shape {shape}")
-        pivots, largest = np.diagonal(L, axis1=1, axis2=2), np.abs(L).max(axis=2)
+def _blocks_arguments(blocks: Blocks) -> dict[str, Any]:
+    layout = blocks.layout
+    labels = np.array([partition.labels for partition in layout.distinct])
+    arguments = {"labels": labels, "n_sharing": layout.n_sharing, "factors": blocks.factors}
+    return arguments | ({"shapes": layout.shapes, "states": dict(blocks.states)} if layout.shapes else {})
+
+
+def _blocks(
+    labels: IntArray,
+    n_sharing: int,
+    factors: FloatArray,
+    shapes: tuple[tuple[BlockModel, ...], ...] = (),
+    states: dict[int, FloatArray] | None = None,
+) -> Blocks:
+    """Blocks of these groups; refuses factors that are not lower triangular or nearly singular."""
+    require(
+        np.ndim(labels) == 2 and is_label(labels, labels.shape, labels.shape[1]), "groups of columns are not labels"
+    )
+    require(
+        type(n_sharing) is int and n_sharing >= 1 and (n_sharing == 1 or len(labels) == 1), "covariances are not shared"
+    )
+    partitions = [Partition(row) for row in labels]
+    same = all(np.array_equal(partition.labels, row) for partition, row in zip(partitions, labels, strict=True))
+    require(same, "groups are not numbered by size")
+    sizes = [int(c) for partition in partitions for c in partition.sizes]
+    if shapes:
+        _check_shapes(shapes, states or {}, partitions, sizes)
+    layout = Layout(partitions, shapes, n_sharing)
+    require(is_real(factors, (layout.size,)) and factors.dtype == np.float64, "blocks are not finite numbers")
+    for place in layout.distinct_blocks.tolist():
+        L = block_of(factors, *place)
+        pivots, largest = np.diagonal(L), np.abs(L).max(axis=1)
         require(not np.triu(L, 1).any(), "a Cholesky factor is not lower triangular")
         require(is_positive(pivots) and (pivots > _LEAST_PIVOT * largest).all(), "a block is not positive definite")
-
-
-def _mixture_arguments(parameters: Parameters) -> dict[str, Any]:
-    # By component: how the blocks are stacked for arithmetic is not part of the format.
-    distinct = parameters.covariances[:1] if parameters.layout.shared else parameters.covariances
-    stored = {"weights": parameters.weights, "means": parameters.means, "covariances": distinct}
-    if parameters.layout.shapes:
-        stored |= {"block_models": parameters.layout.shapes, "block_states": dict(parameters.states)}
-    if parameters.degrees_of_freedom is not None:
-        stored["degrees_of_freedom"] = parameters.degrees_of_freedom
-    return stored
-
-
-def _mixture(
-    weights: FloatArray,
-    means: FloatArray,
-    covariances: tuple[BlockCovariance, ...],
-    block_models: tuple[tuple[BlockModel, ...], ...] = (),
-    block_states: dict[int, FloatArray] | None = None,
-    degrees_of_freedom: FloatArray | None = None,
-) -> Parameters:
-    """The mixture of these components; a single covariance is shared by all of them."""
-    G, p = _check_components(weights, means)
-    if degrees_of_freedom is not None:
-        known = is_real(degrees_of_freedom, (G,)) and is_positive(degrees_of_freedom)
-        require(known, f"there are not {G} degrees of freedom above 0")
-    require(isinstance(covariances, tuple) and len(covariances) in (1, G), f"a mixture has no {G} covariances")
-    for covariance in covariances:
-        require(
-            isinstance(covariance, BlockCovariance) and covariance.partition.n_columns == p,
-            f"a covariance does not suit means of {p} columns",
-        )
-    found = assemble(weights, means, covariances * (G if len(covariances) == 1 else 1))
-    found = replace(found, degrees_of_freedom=degrees_of_freedom)
-    if not block_models:
-        return found
-    _check_shapes(block_models, block_states or {}, covariances)
-    return replace(found, layout=replace(found.layout, shapes=block_models), states=block_states or {})
+    return Blocks(layout, factors, states or {})
 
 
 def _check_shapes(
-    shapes: tuple[tuple[BlockModel, ...], ...], states: dict[int, FloatArray], covariances: tuple[BlockCovariance, ...]
+    shapes: tuple[tuple[BlockModel, ...], ...],
+    states: dict[int, FloatArray],
+    partitions: list[Partition],
+    sizes: list[int],
 ) -> None:
     """Refuse shapes that are not one per block, and states that do not suit the columns of their block."""
-    sizes = [int(c) for covariance in covariances for c in covariance.partition.sizes]
     require(
-        [len(one) for one in shapes] == [covariance.partition.n_groups for covariance in covariances],
+        [len(models) for models in shapes] == [partition.n_groups for partition in partitions],
         f"there is not one shape for each of the {len(sizes)} blocks",
     )
-    models = [model for one in shapes for model in one]
-    require(all(isinstance(model, BlockModel) for model in models), "a shape is no BlockModel")
+    models = [model for row in shapes for model in row]
+    require(all(isinstance(model, BlockModel) for model in models), "a shape is not a BlockModel")
     for b, state in states.items():
-        known = isinstance(b, int) and 0 <= b < len(sizes) and np.ndim(state) == 2
-        require(known and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
+        numbered = isinstance(b, int) and 0 <= b < len(sizes) and np.ndim(state) == 2
+        require(numbered and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
         require(models[b].accepts(state, sizes[b]), f"the state of block {b} does not suit its {sizes[b]} columns")
+
+
+def _check_mixture(parameters: Parameters) -> None:
+    """Refuse weights, means, blocks and degrees of freedom that do not fit together."""
+    G, p = _check_components(parameters.weights, parameters.means)
+    blocks, freedom = parameters.blocks, parameters.degrees_of_freedom
+    suits = isinstance(blocks, Blocks) and len(blocks) == G and blocks.layout.order.shape[1] == p
+    require(suits, f"the covariances are not those of {G} components and {p} columns")
+    positive = freedom is None or (is_real(freedom, (G,)) and is_positive(freedom))
+    require(positive, f"there are not {G} degrees of freedom above 0")
 
 
 def _check_factor_block(block: FactorBlock) -> None:
@@ -179,8 +177,8 @@ def _check_topic(topic: Topic) -> None:
 VALUES = Codecs(
     [
         stored(Partition),
-        stored(BlockCovariance, _check_covariance, fields={"cholesky": "factors"}),
-        Codec("Parameters", Parameters, _mixture_arguments, _mixture),
+        Codec("Blocks", Blocks, _blocks_arguments, _blocks),
+        stored(Parameters, _check_mixture),
         stored(FactorParameters, _check_factor_mixture, fields={"factor_variances": "factors"}),
         stored(LoopState),
         stored(Resolution, _check_resolution),

@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 
-from blockmix.blocks.blocks import BlockCovariance
+from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import Moments, correlation
 from blockmix.grouping.hierarchical import cut, spans, tree_of
 from blockmix.partition import FloatArray, IntArray, Partition
@@ -62,9 +62,7 @@ class ComponentView:
         return cut(self.tree, self.partition.n_groups) == self.partition
 
 
-def component_view(
-    block: BlockCovariance, X: FloatArray | None, weights: FloatArray | None, model: Any
-) -> ComponentView:
+def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | None, model: Any) -> ComponentView:
     """View of a component with this covariance, from rows X, shape (N, p), that count `weights`, shape (N,)."""
     estimated = correlation(block.dense())
     observed = None if X is None else observed_correlation(X, weights)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import BlockCovariance
 from blockmix.partition import leading_loadings
 from blockmix.plotting.binning import binned, bins
 from blockmix.plotting.views import ComponentView, component_view
@@ -69,7 +68,7 @@ def loadings(model: Any) -> list[list[float | None]] | None:
     """Correlation of each column with the factor of its group, by component; None for a model without loadings."""
     if not hasattr(model, "loadings_"):
         return None
-    single = isinstance(model.blocks_, BlockCovariance)
+    single = hasattr(model, "partition_")
     each = [(model.blocks_, model.loadings_)] if single else list(zip(model.blocks_, model.loadings_, strict=True))
     return [[finite(value) for value in leading_loadings(*own).tolist()] for own in each]
 

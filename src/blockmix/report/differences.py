@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import BlockCovariance
+from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import correlation
 from blockmix.partition import FloatArray
 from blockmix.report.subject import Subject
@@ -75,7 +75,7 @@ def differences(subject: Subject) -> dict[str, Any] | None:
     }
 
 
-def group_scores(means: FloatArray, covariance: BlockCovariance, most: int) -> FloatArray:
+def group_scores(means: FloatArray, covariance: Blocks, most: int) -> FloatArray:
     """Mean scores of components with standardized means (G, p) in the `most` largest groups of several columns, (K, G).
 
     The score of a group is the mean of its standardized columns; those that go against the column with the strongest

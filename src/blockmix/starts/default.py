@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from blockmix.blocks.blocks import Layout, Prior
+from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.em.loop import SPARE, Family, LoopState, Outcome, P, S, Start, first_state, multistart, run
-from blockmix.em.m_step import maximize
-from blockmix.em.sweep import Density, expected, sweep, unit_parameters
+from blockmix.em.parameters import Parameters, Prior, maximize
+from blockmix.em.sweep import expected, sweep
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import ArrayRows, Rows
 from blockmix.starts.clusterings import by_ranks, clusterings, distinct, far_cells, given, kmeans, seeds
@@ -72,11 +72,11 @@ def _near_means(X: FloatArray, donors: FloatArray) -> FloatArray:
 
 def by_regression(rows: ArrayRows) -> FloatArray:
     """Gaps filled by their conditional means under one normal distribution, shrunk to independent columns."""
-    layout = Layout((Partition.single(rows.n_columns),))
-    parameters = unit_parameters(np.zeros((1, rows.n_columns)), layout)
+    p, layout = rows.n_columns, Layout((Partition.single(rows.n_columns),))
+    parameters = Parameters(np.ones(1), np.zeros((1, p)), Blocks(layout, np.eye(p).ravel()))
     for _ in range(_STEPS):
         parameters = maximize(sweep(rows, parameters), parameters, Prior(_PSEUDO_ROWS))
-    density = Density.of(parameters, gaps=True)
+    density = parameters.density(missing=True)
     return np.concatenate(list(rows.map(lambda chunk: expected(chunk, density, np.ones((len(chunk.X), 1))))))
 
 
