@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import oracles
+from blockmix.em.regroup import Proposer
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from blockmix.blocks.blocks import Blocks, Layout, Parameters, Prior, assemble
 from blockmix.blocks.shapes import FULL
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopState
-from blockmix.em.regroup import Proposer
 from blockmix.em.sweep import Density, Statistics
 from blockmix.em.sweep import log_joint as kernel_log_joint
 from blockmix.grouping import HierarchicalGrouping

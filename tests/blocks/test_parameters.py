@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import oracles
 import pytest
+from blockmix.em.m_step import solve
 from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import dense, labels_of, log_joint, mixture, mixtures, unpacked
@@ -12,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import block_rows, covariance, partitions, seeds
 
 from blockmix.blocks.blocks import Blocks, Layout, Parameters, Prior, assemble
-from blockmix.em.m_step import solve
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
 

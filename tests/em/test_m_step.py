@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import oracles
 import pytest
+from blockmix.em.m_step import maximize
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from mixtures import dense, labels_of, mixtures, responsibilities, values
@@ -14,7 +15,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix
 
 from blockmix.blocks.blocks import Blocks, Layout, Parameters, Prior, assemble
-from blockmix.em.m_step import maximize
 from blockmix.em.sweep import Statistics, full_scatter, sweep, unit_parameters
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blockmix.estimators.storable import Storable
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from stored import MODEL, X, members_of, refusal, same, set_in, tampered
@@ -21,7 +22,6 @@ from stored import MODEL, X, members_of, refusal, same, set_in, tampered
 import blockmix
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, load
 from blockmix.estimators.models import ESTIMATORS
-from blockmix.estimators.storable import Storable
 from blockmix.files import archive
 from blockmix.files import archive as atomic
 from blockmix.grouping import AutoRule, BicRule, GreedyGrouping, HierarchicalGrouping, RelaxedGrouping, SilhouetteRule
