@@ -51,6 +51,12 @@ class Layout:
     shaped : list of (int, BlockModel)
         Distinct blocks that are not full, and their shapes.
     shape_names : tuple of G tuples of str
+    large : list of [lo, hi, start]
+        Distinct blocks that LAPACK factors.
+    n_parameters : int
+        Free parameters of the distinct covariances.
+    partition_price : float
+        Price of choosing these groups, and structures within them; see `partition.partition_price`.
     """
 
     def __init__(
@@ -67,13 +73,26 @@ class Layout:
             order, blocks = np.tile(order, (n_sharing, 1)), np.tile(blocks, (n_sharing, 1))
             first = np.arange(n_sharing + 1) * len(self.distinct_blocks)
         self.order, self.blocks, self.first = order, blocks, first
+        sizes = self.distinct_blocks[:, 1] - self.distinct_blocks[:, 0]
+        self.large: list[list[int]] = self.distinct_blocks[sizes > SMALL].tolist()
         every = (model for models in shapes for model in models)
         self.shaped = [(b, model) for b, model in enumerate(every) if model.name != FULL.name]
-        names = tuple(
-            tuple(model.name for model in shapes[d]) if shapes else (FULL.name,) * partition.n_groups
-            for d, partition in enumerate(self.distinct)
-        )
-        self.shape_names = names * n_sharing
+        self.n_parameters, self.partition_price = self._costs(sizes.tolist())
+        names = [tuple(model.name for model in models) for models in shapes]
+        names = names or [(FULL.name,) * partition.n_groups for partition in self.distinct]
+        self.shape_names = tuple(names) * n_sharing
+
+    def _costs(self, sizes: list[int]) -> tuple[int, float]:
+        """Free parameters of the distinct covariances, and the price of choosing their groups and structures."""
+        p = self.order.shape[1]
+        parameters = sum(partition.n_parameters for partition in self.distinct)
+        price = sum(partition_price(partition) for partition in self.distinct)
+        for b, model in self.shaped:
+            c = sizes[b]
+            parameters += model.n_parameters(c) - c * (c + 1) // 2
+            # One group of a few factors is a choice; one full group is not.
+            price += model.choice_price(c, p) + (float(partition_prices(p)[p]) if c == p else 0.0)
+        return parameters, price
 
     @cached_property
     def owner(self) -> IntArray:
@@ -88,33 +107,6 @@ class Layout:
         step, column = hi - lo + 1, np.tile(np.arange(self.order.shape[1]), len(self.distinct))
         return np.asarray(np.repeat(start - lo * step, hi - lo) + column * np.repeat(step, hi - lo))
 
-    @cached_property
-    def large(self) -> list[list[int]]:
-        """Distinct blocks that LAPACK factors."""
-        sizes = self.distinct_blocks[:, 1] - self.distinct_blocks[:, 0]
-        places: list[list[int]] = self.distinct_blocks[sizes > SMALL].tolist()
-        return places
-
-    @cached_property
-    def n_parameters(self) -> int:
-        """Free parameters of the distinct covariances."""
-        full = sum(partition.n_parameters for partition in self.distinct)
-        sizes = {b: int(self.blocks[b, 1] - self.blocks[b, 0]) for b, _ in self.shaped}
-        return full + sum(model.n_parameters(sizes[b]) - sizes[b] * (sizes[b] + 1) // 2 for b, model in self.shaped)
-
-    @cached_property
-    def partition_price(self) -> float:
-        """Price of choosing these groups, and structures within them; see `partition.partition_price`."""
-        p, sizes = self.order.shape[1], self.blocks[:, 1] - self.blocks[:, 0]
-        structures = sum(model.choice_price(int(sizes[b]), p) for b, model in self.shaped)
-        # One group of a few factors is a choice; one full group is not.
-        structures += float(partition_prices(p)[p]) * sum(sizes[b] == p for b, _ in self.shaped)
-        return float(structures + sum(partition_price(partition) for partition in self.distinct))
-
-    def members(self, d: int) -> slice:
-        """The components that have covariance d."""
-        return slice(d * self.n_sharing, (d + 1) * self.n_sharing)
-
     def pooled(self, values: FloatArray) -> FloatArray:
         """Sum values (G, …) over the components that share a covariance, shape (distinct, …)."""
         if self.n_sharing == 1:
@@ -125,14 +117,20 @@ class Layout:
         """Whether groups and shapes are equal."""
         return self.distinct == other.distinct and self.shape_names == other.shape_names
 
-    def models(self, g: int) -> tuple[BlockModel, ...]:
-        """The shape of each block of component g."""
-        return self.shapes[g // self.n_sharing] if self.shapes else (FULL,) * self.partitions[g].n_groups
+    def models(self, d: int) -> tuple[BlockModel, ...]:
+        """The shape of each block of distinct covariance d."""
+        return self.shapes[d] if self.shapes else (FULL,) * self.distinct[d].n_groups
 
-    def rows_needed(self, g: int) -> int:
-        """Rows from which no block of component g is singular."""
-        sizes = self.partitions[g].sizes.tolist()
-        return max(model.rows_needed(c) for model, c in zip(self.models(g), sizes, strict=True))
+    def rows_needed(self) -> IntArray:
+        """Rows from which no block of a covariance is singular, for each distinct one."""
+        return np.array(
+            [
+                max(model.rows_needed(c) for model, c in zip(self.shapes[d], partition.sizes.tolist(), strict=True))
+                if self.shapes
+                else int(partition.sizes[0])
+                for d, partition in enumerate(self.distinct)
+            ]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +179,6 @@ class Blocks:
             block = given[k] if given and k in given else within(S, group, keep[k])
             block_of(flat, *layout.blocks[k].tolist())[:] = block
         return cls(layout, factorized(layout, flat))
-
-    def __len__(self) -> int:
-        return len(self.layout.partitions)
 
     def __getitem__(self, g: int) -> Blocks:
         """The covariance of component g."""

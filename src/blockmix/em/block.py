@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from blockmix.blocks.blocks import Blocks, Layout
-from blockmix.blocks.moments import Covariance, correlation, gathered, products, raised, worth_rows
+from blockmix.blocks.moments import Covariance, correlation, gathered, products, raised
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes
 from blockmix.em.loop import Regroup
 from blockmix.em.parameters import (
@@ -74,6 +74,8 @@ class BlockFamily:
     total_weight : float
     heavy : bool
         Whether components are t distributions.
+    as_rows : bool
+        Whether full scatters are stored as rows: those of complete rows in memory with many columns each.
     """
 
     n_groups: tuple[object, ...]
@@ -84,6 +86,7 @@ class BlockFamily:
     price: float
     total_weight: float
     heavy: bool = False
+    as_rows: bool = False
 
     def first(self, rows: Rows, z: FloatArray) -> Regroup[Parameters]:
         """Parameters from responsibilities z, shape (N, G), with the first column groups."""
@@ -91,7 +94,7 @@ class BlockFamily:
         layout = Layout((alone,), n_sharing=G) if self.shared else Layout((alone,) * G)
         parameters = self.regrouped(rows, unit_parameters(rows, z, layout), z)
         if not self.heavy:
-            memory = frozenset([_digest(z[:])] if self._as_rows(rows, parameters.layout) else [])
+            memory = frozenset([_digest(z[:])] if self.as_rows else [])
             return Regroup(parameters, changed=True, memory=memory)
         parameters = replace(parameters, degrees_of_freedom=np.full(G, FIRST))
         # Without this leap EM takes 15 sweeps instead of 4 on normal data.
@@ -117,7 +120,7 @@ class BlockFamily:
 
     def objective(self, statistics: Statistics, parameters: Parameters) -> float:
         """Log-likelihood + penalty of the prior − price of the covariance parameters."""
-        return statistics.log_likelihood + self.prior.value(parameters) - self._paid(parameters.layout)
+        return statistics.log_likelihood + self.prior.value(parameters) - self._paid(parameters.blocks.layout)
 
     def _paid(self, layout: Layout) -> float:
         """Price of the parameters and of the choice of the groups; none where the number of groups is given."""
@@ -138,7 +141,7 @@ class BlockFamily:
         if self.heavy and (leapt := leap(rows, parameters, worth)) is not None:
             return Regroup(leapt, changed=True)
         z, tried = None, frozenset[str]()
-        if not self.heavy and self._as_rows(rows, parameters.layout):
+        if not self.heavy and self.as_rows:
             density = parameters.density(missing=False)
             z = np.concatenate(list(rows.map(lambda chunk: posterior(chunk, density)[0])))
             tried = frozenset([_digest(z)])
@@ -160,8 +163,8 @@ class BlockFamily:
         layouts: list[Layout] = []
         kept_states, flat, changed, statistics = dict[int, FloatArray](), list[FloatArray](), not judge, None
         for g, statistics, scatter, states in self._scatters(rows, old, z):
-            S, n = self._covariance(g, scatter, statistics, old.layout)
-            present = replace(old.blocks, states=states)[g * old.layout.n_sharing] if judge else None
+            S, n = self._covariance(g, scatter, statistics, old.blocks.layout)
+            present = replace(old.blocks, states=states)[g * old.blocks.layout.n_sharing] if judge else None
             layout, chosen = self._better(S, n, self._proposed(g, S, n), present)
             changed |= layout is not (present and present.layout)
             first = sum(len(other.blocks) for other in layouts)
@@ -171,8 +174,8 @@ class BlockFamily:
         if not changed:
             return old
         assert statistics is not None
-        shapes = tuple(layout.models(0) for layout in layouts) if any(layout.shaped for layout in layouts) else ()
-        layout = Layout([layout.distinct[0] for layout in layouts], shapes, old.layout.n_sharing)
+        shapes = tuple(layout.models(0) for layout in layouts) if any(layout.shapes for layout in layouts) else ()
+        layout = Layout([layout.distinct[0] for layout in layouts], shapes, old.blocks.layout.n_sharing)
         means, scatters = statistics.means(old.means), np.concatenate(flat)
         return from_scatter(statistics, means, layout, scatters, self.prior, kept_states, old.degrees_of_freedom)
 
@@ -184,11 +187,12 @@ class BlockFamily:
         Full scatters of as many components as fit in memory are taken in one pass.
         """
         G, p = old.means.shape
-        as_rows = self._as_rows(rows, old.layout)
-        step = G if as_rows else max(old.layout.n_sharing, _TOGETHER // (p * p))
+        step = G if self.as_rows else max(old.blocks.layout.n_sharing, _TOGETHER // (p * p))
         for start in range(0, G, step):
-            statistics = full_scatter(rows, old, range(start, min(start + step, G)), z, as_rows)
-            statistics, states = expanded(statistics, old, self.prior, start)
+            statistics = full_scatter(rows, old, range(start, min(start + step, G)), z, self.as_rows)
+            states = old.blocks.states
+            if self.heavy:
+                statistics, states = expanded(statistics, old, self.prior, start)
             for g, scatter in enumerate(_centered(statistics, old, start), start=start):
                 yield g, statistics, scatter, states
 
@@ -198,14 +202,10 @@ class BlockFamily:
         The statistics have the full scatters of all components, which are used up.
         """
         scatters = enumerate(_centered(statistics, parameters, 0))
-        covariances = [(g, *self._covariance(g, scatter, statistics, parameters.layout)) for g, scatter in scatters]
+        covariances = [
+            (g, *self._covariance(g, scatter, statistics, parameters.blocks.layout)) for g, scatter in scatters
+        ]
         return [self._proposed(*covariance).distinct[0] for covariance in covariances]
-
-    def _as_rows(self, rows: Rows, layout: Layout) -> bool:
-        """Whether scatters are stored as rows: those of complete rows in memory with many columns each."""
-        takers = self.grouping, *(wanted for wanted in self.n_groups if not isinstance(wanted, int))
-        wide = worth_rows(rows.n_rows * layout.n_sharing, rows.n_columns, *takers)
-        return wide and rows.is_array and not rows.has_gaps
 
     def _covariance(
         self, g: int, scatter: Covariance, statistics: Statistics, layout: Layout
@@ -231,7 +231,8 @@ class BlockFamily:
         else:
             proposal = wanted.choose(S, max(n, 2.0), self.grouping, price=self.price or None)
         shapes = proposal.shapes or cheaper_shapes(self.shape, proposal.partition.sizes)
-        return Layout((proposal.partition,), () if all(model.name == FULL.name for model in shapes) else (shapes,))
+        full = all(model.name == FULL.name for model in shapes)
+        return Layout((proposal.partition,), () if full else (shapes,))
 
     def _better(
         self, S: Covariance, n: float, new: Layout, present: Blocks | None
@@ -241,13 +242,16 @@ class BlockFamily:
             return new, {}
         if new.is_same(present.layout):
             return present.layout, present.states
-        ends = []
-        for layout, states in ((new, {}), (present.layout, present.states)):
+        states, values = [], []
+        for layout, start in ((new, {}), (present.layout, present.states)):
             flat = gathered(S, layout.order[0], layout.blocks, layout.size)
-            blocks, deviances = best_blocks(layout, flat, states)
-            ends.append((blocks.states, _deviance(blocks, deviances)))
-        gain = 0.5 * n * (ends[1][1] - ends[0][1]) - self._paid(new) + self._paid(present.layout)
-        return (new, ends[0][0]) if gain > 1e-9 * n else (present.layout, present.states)
+            blocks, shaped = best_blocks(layout, flat, start)
+            # log|Σ| + tr Σ⁻¹S of each block; for a full one the trace is the number of its columns.
+            deviances = np.add.reduceat(2 * np.log(blocks.factors[layout.diagonal]) + 1, layout.blocks[:, 0])
+            deviances[list(shaped)] = list(shaped.values())
+            states.append(blocks.states)
+            values.append(-0.5 * n * float(deviances.sum()) - self._paid(layout))
+        return (new, states[0]) if values[0] - values[1] > 1e-9 * n else (present.layout, present.states)
 
     def _from_coarser_blocks(self, rows: Rows, old: Parameters, value: float) -> Parameters:
         """Parameters in groups proposed after a few EM steps in coarser blocks, if they raise the objective (ADR 14).
@@ -263,7 +267,7 @@ class BlockFamily:
         for _ in range(_COARSE_STEPS - 1):
             coarse = coarser.regrouped(rows, coarse, given)
         new = self.regrouped(rows, coarse, given)
-        if new.layout.is_same(old.layout):
+        if new.blocks.layout.is_same(old.blocks.layout):
             return old
         for _ in range(_JUDGED_AFTER):
             new = self.maximize(sweep(rows, new), new)
@@ -276,19 +280,18 @@ class BlockFamily:
         A shared covariance has the rows of all its components, less one for each mean but the first. None if the
         prior brings pseudo-rows.
         """
-        layout = parameters.layout
+        layout = parameters.blocks.layout
         if self.prior.shrinkage:
             return np.empty(0, dtype=np.intp)
         counts = layout.pooled(parameters.weights) * self.total_weight - (layout.n_sharing - 1)
-        needed = np.array([layout.rows_needed(layout.members(d).start) for d in range(len(counts))])
-        return np.flatnonzero(np.repeat(counts <= needed + spare, layout.n_sharing))
+        return np.flatnonzero(np.repeat(counts <= layout.rows_needed() + spare, layout.n_sharing))
 
     def resting(self, parameters: Parameters) -> IntArray:
         """Thin components with a direction in which most of the variance is the ridge.
 
         The ridge ρ adds ρ/n to each variance, so tr(Σ⁻¹)ρ/n counts such directions. Rounded values may leave none.
         """
-        thin, layout = self.thin(parameters), parameters.layout
+        thin, layout = self.thin(parameters), parameters.blocks.layout
         counts = np.repeat(layout.pooled(parameters.weights) / layout.n_sharing, layout.n_sharing) * self.total_weight
         rests = self.prior.ridge * parameters.summaries[2][thin].sum(axis=1) > counts[thin] / 2
         return np.asarray(thin[rests])
@@ -318,19 +321,9 @@ def _centered(statistics: Statistics, old: Parameters, start: int) -> Iterator[C
     """The scatters of distinct covariances from `start` on, moved in place to the new means."""
     shift = statistics.means(old.means) - old.means
     for g, scatter in enumerate(statistics.scatter, start=start):
-        members = old.layout.members(g)
+        members = slice(g * old.blocks.layout.n_sharing, (g + 1) * old.blocks.layout.n_sharing)
         scatter -= products(np.sqrt(statistics.mass[members])[:, None] * shift[members], scatter)
         yield scatter
-
-
-def _deviance(blocks: Blocks, shaped: Mapping[int, float]) -> float:
-    """log|Σ| + tr Σ⁻¹S, summed over the blocks; the deviances of those that are not full are given."""
-    from blockmix.blocks.kernels import half_logdets
-
-    places = blocks.layout.distinct_blocks
-    each = 2 * half_logdets(places, blocks.factors) + (places[:, 1] - places[:, 0])
-    each[list(shaped)] = list(shaped.values())
-    return float(each.sum())
 
 
 def _digest(z: FloatArray) -> str:

@@ -23,7 +23,7 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
 
     As in the E-step a rounded value has the mean of the squared distances of the values that it stands for.
     """
-    most = max(partition.n_groups for partition in parameters.layout.partitions)
+    most = max(partition.n_groups for partition in parameters.blocks.layout.partitions)
     found = np.full((len(labels), most), np.nan)
     for _, rows, own in _by_component(chunk, labels, parameters):
         found[rows, : own.shape[1]] = own
@@ -35,7 +35,7 @@ def farthest_groups(chunk: Chunk, labels: IntArray, parameters: Parameters) -> t
 
     Groups of different sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    partitions = parameters.layout.partitions
+    partitions = parameters.blocks.layout.partitions
     most = max(partition.n_groups for partition in partitions)
     distances, groups = np.empty(len(labels)), np.empty(len(labels), np.min_scalar_type(-most))
     for g, rows, own in _by_component(chunk, labels, parameters):
@@ -57,7 +57,7 @@ def _by_component(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Ite
     density, gain = parameters.density(chunk.has_gaps), np.empty(TILE) if chunk.has_gaps else None
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
-        own = np.empty((len(rows), parameters.layout.partitions[g].n_groups))
+        own = np.empty((len(rows), parameters.blocks.layout.partitions[g].n_groups))
         block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, own)
         yield g, rows, np.minimum(own, np.finfo(chunk.X.dtype).max)
 

@@ -69,11 +69,6 @@ class Parameters:
     blocks: Blocks
     degrees_of_freedom: FloatArray | None = None
 
-    @property
-    def layout(self) -> Layout:
-        """Where the blocks lie."""
-        return self.blocks.layout
-
     @cached_property
     def summaries(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """log|Σ_g|, log π_g − ½ log|2π Σ_g| and the diagonals of Σ_g⁻¹; shapes (G,), (G,) and (G, p)."""
@@ -89,9 +84,22 @@ class Parameters:
         layout, whiteners = self.blocks.layout, self.blocks.whiteners
         _, level, precisions = self.summaries
         freedom = np.full(len(level), np.inf) if self.degrees_of_freedom is None else self.degrees_of_freedom
-        inverses = _inverses(layout, whiteners) if missing else np.empty(0)
+        inverses = self.inverses if missing else np.empty(0)
         places = layout.order, layout.blocks, layout.first
         return Density(level, self.means, *places, whiteners, precisions, freedom, inverses)
+
+    @cached_property
+    def inverses(self) -> FloatArray:
+        """Inverse blocks P = WᵀW, flat."""
+        from blockmix.em.missing_kernels import square
+
+        layout, whiteners = self.blocks.layout, self.blocks.whiteners
+        inverses = np.empty(layout.size)
+        square(layout.distinct_blocks, whiteners, inverses, SMALL)
+        for place in layout.large:
+            W = block_of(whiteners, *place)
+            block_of(inverses, *place)[:] = W.T @ W
+        return inverses
 
     def moved(self, weights: FloatArray, means: FloatArray) -> Parameters:
         """The same covariances with other weights and means."""
@@ -100,18 +108,6 @@ class Parameters:
     def in_units(self, location: FloatArray, scale: FloatArray) -> Parameters:
         """The same mixture for columns x·scale + location."""
         return replace(self, means=self.means * scale + location, blocks=self.blocks.scaled(scale))
-
-
-def _inverses(layout: Layout, whiteners: FloatArray) -> FloatArray:
-    """Inverse blocks P = WᵀW, flat."""
-    from blockmix.em.missing_kernels import square
-
-    inverses = np.empty(layout.size)
-    square(layout.distinct_blocks, whiteners, inverses, SMALL)
-    for place in layout.large:
-        W = block_of(whiteners, *place)
-        block_of(inverses, *place)[:] = W.T @ W
-    return inverses
 
 
 @dataclass(frozen=True)
@@ -195,8 +191,9 @@ def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameter
     """New parameters from the statistics of a sweep; column groups and shapes stay."""
     from blockmix.blocks.kernels import recenter
 
-    layout = old.blocks.layout
-    statistics, states = expanded(statistics, old, prior)
+    layout, states = old.blocks.layout, old.blocks.states
+    if old.degrees_of_freedom is not None:
+        statistics, states = expanded(statistics, old, prior)
     means = statistics.means(old.means)
     scatter = statistics.scatter.copy()
     recenter(scatter, statistics.mass, means - old.means, layout.order, layout.blocks, layout.first)
@@ -213,7 +210,7 @@ def expanded(
     where tails are heavy; without a prior the covariance is Σzu(x − μ)(x − μ)ᵀ/Σzu. The states of the old blocks are
     returned as those of Σ/α, which new covariances must not be worse than. Full scatters begin at covariance `first`.
     """
-    layout, nu = old.layout, old.degrees_of_freedom
+    layout, nu = old.blocks.layout, old.degrees_of_freedom
     if statistics.tail is None or nu is None:
         return statistics, old.blocks.states
     a = layout.pooled((prior.shrinkage + prior.ridge) * old.summaries[2].sum(axis=1))

@@ -57,7 +57,7 @@ def resampled_groups(
     rng : Generator
     """
     n_units = rows.n_rows if units is None else int(units.max()) + 1
-    each = len(parameters.layout.distinct) * rows.n_columns**2
+    each = len(parameters.blocks.layout.distinct) * rows.n_columns**2
     n_buckets = min(BUCKETS, n_units)
     if n_buckets * each > _NUMBERS and rows.is_array:
         yield from _from_rows(rows, parameters, family, n_resamples, units, n_units, rng)
@@ -65,7 +65,11 @@ def resampled_groups(
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // each))
     density = parameters.density(rows.has_gaps)
     function = partial(
-        _chunk_buckets, density=density, n_covariances=len(parameters.layout.distinct), units=units, n_buckets=n_buckets
+        _chunk_buckets,
+        density=density,
+        n_covariances=len(parameters.blocks.layout.distinct),
+        units=units,
+        n_buckets=n_buckets,
     )
     buckets = rows.map_sum(function).each
     stacked: dict[str, Any] = {field.name: _stack(buckets, field.name) for field in fields(Statistics)}

@@ -88,11 +88,11 @@ def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     The shortcut does not apply to heavy tails, whose log-odds are not linear, nor to missing values. With more columns
     than rows the total scatter costs more than it saves, and copies of columns cost it its digits.
     """
-    shared = parameters.layout.n_sharing > 1 and parameters.degrees_of_freedom is None and not rows.has_gaps
+    shared = parameters.blocks.layout.n_sharing > 1 and parameters.degrees_of_freedom is None and not rows.has_gaps
     if shared and rows.n_rows > rows.n_columns and parameters.summaries[2][0].max() < _LARGEST_PRECISION:
         return _sweep_shared(rows, parameters)
     density = parameters.density(rows.has_gaps)
-    return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.layout.size))
+    return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.blocks.layout.size))
 
 
 def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
@@ -117,7 +117,7 @@ def _sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     """
     from blockmix.blocks.kernels import gather, recenter
 
-    layout, means = parameters.layout, parameters.means
+    layout, means = parameters.blocks.layout, parameters.means
     precision = parameters.blocks[0].precision()
     slopes = means @ precision
     with np.errstate(divide="ignore"):
@@ -172,7 +172,7 @@ def full_scatter(
     """
     chosen = range(len(parameters.weights)) if components is None else components
     density = parameters.density(rows.has_gaps)
-    n = len(chosen) // parameters.layout.n_sharing
+    n = len(chosen) // parameters.blocks.layout.n_sharing
     settings: dict[str, Any] = {"density": density, "n_covariances": n, "components": chosen, "given": z}
     return rows.map_sum(partial(chunk_scatter, as_rows=as_rows, **settings))
 

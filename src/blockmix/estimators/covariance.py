@@ -243,6 +243,7 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         self.partition_, self.linkage_, self.common_correlation_ = found.partition, found.linkage, found.common
         self.shrinkage_ = self._shrinkages(R, squares, n_rows)
         shapes = found.shapes or cheaper_shapes(given_shape(self.block_model), found.partition.sizes)
+        shapes = shapes or (FULL,) * found.partition.n_groups
         self.block_shapes_ = tuple(model.name for model in shapes)
         self._fit_blocks(R, deviations.astype(rows.dtype), shapes)
         self._warn(found.converged, n_rows)

@@ -157,9 +157,6 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         model = FactorModel.named(self.model, self.n_components, q, self.min_noise * variances)
         return FactorFamily(model, rows.total_weight)
 
-    def _in_units(self, rows: Rows) -> Rows:
-        return rows if self.standardize else rows.scaled(np.ones_like(rows.scale))
-
     def _adopt(self, parameters: FactorParameters, rows: Rows) -> None:
         self._parameters = parameters.canonical()
         self._fitted = (self.model, parameters.factor_variances.shape[1])

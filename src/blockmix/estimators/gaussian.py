@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
-from blockmix.blocks.shapes import BlockModel, given_shape
+from blockmix.blocks.moments import worth_rows
+from blockmix.blocks.shapes import FULL, BlockModel, block_models
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
 from blockmix.em.outliers import group_distances, outlier_limits, outliers_of
@@ -241,15 +242,20 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         share = rows.total_weight / self.n_components
         a = self.shrinkage or 0.0
         n_groups, priced = self._n_groups(rows.n_columns)
+        shared = self.shared_covariance and self.n_components > 1
+        grouping = as_grouping(self.grouping, self.random_state)
+        takers = grouping, *(wanted for wanted in n_groups if not isinstance(wanted, int))
+        wide = worth_rows(rows.n_rows * (self.n_components if shared else 1), rows.n_columns, *takers)
         return BlockFamily(
             n_groups,
-            as_grouping(self.grouping, self.random_state),
-            given_shape(self.block_model),
-            self.shared_covariance and self.n_components > 1,
+            grouping,
+            FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
+            shared,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
             bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
             rows.total_weight,
             self.tails == "t",
+            wide and rows.is_array and not rows.has_gaps,
         )
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
@@ -259,8 +265,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         self.means_ = self._parameters.means.astype(rows.dtype)
 
     def _thin_message(self, g: int, count: float, parameters: Parameters) -> str:
-        largest = parameters.layout.partitions[g].sizes.max()
-        if parameters.layout.n_sharing > 1:
+        largest = parameters.blocks.layout.partitions[g].sizes.max()
+        if parameters.blocks.layout.n_sharing > 1:
             return (
                 f"{len(parameters.weights)} components leave too few rows for the covariance that they share, so it "
                 "rests on the ridge: ask for fewer components or give shrinkage=0.1"
@@ -315,7 +321,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
-        return partial(_log_joint, density=self._parameters.density(missing=True))
+        return partial(_score, parameters=self._parameters)
 
     def _describer(self) -> Describer:
         return partial(outliers_of, parameters=self._parameters)
@@ -356,13 +362,13 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def column_labels_(self) -> IntArray:  # type: ignore[override]
         """Group of each column in each component, shape (G, p)."""
         check_is_fitted(self)
-        return np.stack([partition.labels for partition in self._parameters.layout.partitions])
+        return np.stack([partition.labels for partition in self._parameters.blocks.layout.partitions])
 
     @property
     def n_column_groups_(self) -> IntArray:
         """Number of column groups of each component, shape (G,)."""
         check_is_fitted(self)
-        return np.array([partition.n_groups for partition in self._parameters.layout.partitions])
+        return np.array([partition.n_groups for partition in self._parameters.blocks.layout.partitions])
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
@@ -370,7 +376,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         tails = 0 if self._parameters.degrees_of_freedom is None else G
-        return G - 1 + G * p + self._parameters.layout.n_parameters + tails
+        return G - 1 + G * p + self._parameters.blocks.layout.n_parameters + tails
 
     @property
     def partition_price_(self) -> float:
@@ -379,13 +385,13 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         See `structure.objective.partition_prices`.
         """
         check_is_fitted(self)
-        return self._parameters.layout.partition_price if getattr(self, "_groups_chosen", False) else 0.0
+        return self._parameters.blocks.layout.partition_price if getattr(self, "_groups_chosen", False) else 0.0
 
     @property
     def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
         """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
         check_is_fitted(self)
-        return self._parameters.layout.shape_names
+        return self._parameters.blocks.layout.shape_names
 
     @property
     def loadings_(self) -> tuple[tuple[FloatArray | None, ...], ...]:
@@ -395,7 +401,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         loading goes against the group: signs are such that the largest one is positive.
         """
         check_is_fitted(self)
-        layout, states = self._parameters.layout, self._parameters.blocks.states
+        layout, states = self._parameters.blocks.layout, self._parameters.blocks.states
         found: list[tuple[FloatArray | None, ...]] = []
         for g in range(len(layout.distinct)):
             blocks = enumerate(layout.models(g), start=int(layout.first[g]))
@@ -407,12 +413,11 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
     """Sentences about small components whose rows lie far apart."""
     counts = parameters.weights * total
     small = np.flatnonzero((parameters.weights < _SMALL / len(counts)) & (counts >= 1))
-    # tr Σ = Σ L_ij²: factors are 0 above the diagonal.
-    traces = np.bincount(parameters.layout.owner, parameters.blocks.factors**2)
-    spread = np.tile(traces, parameters.layout.n_sharing)
     messages = []
     for g in small:
         others = np.delete(np.arange(len(counts)), g)
+        # tr Σ = Σ L_ij²: factors are 0 above the diagonal.
+        spread = np.array([float((parameters.blocks[h].factors ** 2).sum()) for h in range(len(counts))])
         ratio = spread[g] / np.average(spread[others], weights=counts[others])
         if ratio > _WIDE:
             messages.append(
@@ -422,9 +427,9 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
     return messages
 
 
-def _log_joint(chunk: Chunk, density: Density) -> FloatArray:
+def _score(chunk: Chunk, parameters: Parameters) -> FloatArray:
     """Log π_g f_g of the rows of a chunk, shape (m, G)."""
-    return log_joint(chunk, density)[0]
+    return log_joint(chunk, parameters.density(chunk.has_gaps))[0]
 
 
 def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:

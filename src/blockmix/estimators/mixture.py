@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -97,6 +97,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     n_init: int
     init: str | ArrayLike
     rounding: bool
+    standardize: bool = True  # whether the fit depends on the units of the columns
     random_state: RandomState
     weights_: FloatArray
     means_: FloatArray
@@ -180,10 +181,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         shift = log_scale(rows)
 
         def run_loop(name: str, state: LoopState[P]) -> LoopResult[P]:
-            def report(iteration: int, value: float) -> None:
-                if callback is not None:
-                    callback(Progress(name, iteration, value - shift))
-
+            report = None if callback is None else lambda i, value: callback(Progress(name, i, value - shift))
             save = None if saved is None else partial(saved.write, name)
             state = state if saved is None else saved.state(name) or state
             return run(family, rows, state, self.tol, self.max_iter, report, save)
@@ -202,10 +200,10 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
             )
             results = multistart(starts, run_loop)
             try:
-                self._keep(results, rows)
+                self._keep(results, rows, shift)
             except KeyboardInterrupt:  # the model is fitted: repeat the last pass; a second interrupt is not caught
                 results = interrupted(results)
-                self._keep(results, rows)
+                self._keep(results, rows, shift)
         if saved is not None and results[0].outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
             saved.remove()
         self._warn(results[0], rows, family)
@@ -232,7 +230,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """
         standardized = rows_to_fit(self, X, sample_weight)
         refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
-        rows = self._in_units(standardized)
+        rows = standardized if self.standardize else standardized.scaled(np.ones_like(standardized.scale))
         sample, recorded = sampled(
             rows, max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng
         )
@@ -241,13 +239,9 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         resolved_sample = resolved if sample is rows else sample.resolved(self.resolution_)
         return resolved, resolved_sample, (standardized.scale / rows.scale) ** 2
 
-    def _in_units(self, rows: Rows) -> Rows:
-        """The standardized rows, in the units of the fit."""
-        return rows
-
-    def _keep(self, results: list[LoopResult[P]], rows: Rows) -> None:
+    def _keep(self, results: list[LoopResult[P]], rows: Rows, shift: float) -> None:
         """Store the best result and label the rows."""
-        best, shift = results[0].state, log_scale(rows)
+        best = results[0].state
         self._adopt(best.parameters, rows)
         self.log_likelihood_trace_ = np.array(best.trace) - shift
         self.n_iter_ = len(best.trace)
@@ -313,7 +307,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def score_samples(self, X: Any) -> FloatArray:
         """Log-density of each row, shape (N,)."""
-        density = np.concatenate([density for density, _ in self._each(X, density_and_rest)])
+        density = np.concatenate(list(self._each(X, log_density)))
         with np.errstate(over="ignore"):  # −inf in single precision
             return density.astype(self.means_.dtype)
 
@@ -500,21 +494,19 @@ def probabilities(joint: FloatArray) -> FloatArray:
     return np.asarray(softmax(joint, axis=1))
 
 
-def density_and_rest(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log-density of each row, and what all components add to the largest log π_g f_g (m, G), shapes (m,).
-
-    The log-density of a row whose distances overflow is −inf.
-    """
-    top = joint.max(axis=1)
-    rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))
-    return np.where(top > -np.finfo(float).max, top + rest, -np.inf), rest
+def log_density(joint: FloatArray) -> FloatArray:
+    """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,); −inf for rows whose distances overflow."""
+    density = np.asarray(logsumexp(joint, axis=1))
+    return np.where(density > -np.finfo(float).max, density, -np.inf)
 
 
 def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
     """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
-    density, rest = density_and_rest(joint)
+    top = joint.max(axis=1)
+    rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))  # what the others add to the most probable component
     counted = weights > 0  # −inf times 0 is NaN
-    return np.array([weights.sum(), weights[counted] @ density[counted], -weights @ rest])
+    density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)[counted]
+    return np.array([weights.sum(), weights[counted] @ density, -weights @ rest])
 
 
 def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:

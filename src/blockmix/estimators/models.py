@@ -111,14 +111,14 @@ def check_gaussian(model: GaussianBiclustering) -> None:
         known = is_label(model.n_values_, (lengths["N"],), lengths["p"] + 1)
         require(known, "n_values_ holds impossible numbers")
     if "outlier_groups_" in vars(model):  # not in files of earlier versions
-        most = max(partition.n_groups for partition in parameters.layout.partitions)
+        most = max(partition.n_groups for partition in parameters.blocks.layout.partitions)
         known = is_label(model.outlier_groups_, (lengths["N"],), most)
         require(known, "outlier_groups_ holds impossible labels")
     pairs = ((parameters.weights, model.weights_), (parameters.means, model.means_))
     same = all(np.array_equal(values.astype(public.dtype), public) for values, public in pairs)
     require(same, "weights_ or means_ are not those of the mixture")
     with np.errstate(over="ignore"):
-        deviations = parameters.blocks.factors[parameters.layout.diagonal].astype(model.means_.dtype)
+        deviations = parameters.blocks.factors[parameters.blocks.layout.diagonal].astype(model.means_.dtype)
     require(is_positive(deviations) and np.isfinite(deviations).all(), "a covariance is beyond the range of means_")
 
 

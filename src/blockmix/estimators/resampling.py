@@ -182,7 +182,9 @@ def mixture_stability(
     progress = _Counter(n_resamples + n_refits, callback)
     with one_blas_thread():
         resampled = _resampled(model, rows, n_resamples, codes, rng)
-        found = column_stability(model._parameters.layout.distinct, resampled, names or column_names(model), progress)
+        found = column_stability(
+            model._parameters.blocks.layout.distinct, resampled, names or column_names(model), progress
+        )
     if not n_refits or found.n_resamples < n_resamples:  # an interrupt
         return found
     refits = _refits(model, X, sample_weight, n_refits, codes, rows.n_rows, rng, progress)

@@ -120,7 +120,7 @@ def _check_mixture(parameters: Parameters) -> None:
     """Refuse weights, means, blocks and degrees of freedom that do not fit together."""
     G, p = _check_components(parameters.weights, parameters.means)
     blocks, freedom = parameters.blocks, parameters.degrees_of_freedom
-    suits = isinstance(blocks, Blocks) and len(blocks) == G and blocks.layout.order.shape[1] == p
+    suits = isinstance(blocks, Blocks) and len(blocks.layout.partitions) == G and blocks.layout.order.shape[1] == p
     require(suits, f"the covariances are not those of {G} components and {p} columns")
     positive = freedom is None or (is_real(freedom, (G,)) and is_positive(freedom))
     require(positive, f"there are not {G} degrees of freedom above 0")

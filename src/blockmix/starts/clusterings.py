@@ -372,11 +372,6 @@ def clip(X: FloatArray) -> FloatArray:
     return np.clip(X, median - reach, median + reach)
 
 
-def far_cells(X: FloatArray) -> float:
-    """Share of the cells that `clip` changes."""
-    return float((clip(X) != X).mean())
-
-
 def trimmed(X: FloatArray, clipped: FloatArray, weights: FloatArray, z: FloatArray) -> FloatArray:
     """Responsibilities that are 0 for the tenth of the rows farthest from its center, unless a cluster would vanish.
 
