@@ -50,7 +50,10 @@ class Layout:
         Length of the flat array, Σ c² over the distinct blocks.
     shaped : list of (int, BlockModel)
         Distinct blocks that are not full, and their shapes.
-    shape_names : tuple of G tuples of str
+    models : tuple of tuples of BlockModel
+        For each distinct covariance the shape of each block.
+    rows_needed : array
+        Rows from which no block of a covariance is singular, for each distinct one.
     large : list of [lo, hi, start]
         Distinct blocks that LAPACK factors.
     n_parameters : int
@@ -78,9 +81,13 @@ class Layout:
         every = (model for models in shapes for model in models)
         self.shaped = [(b, model) for b, model in enumerate(every) if model.name != FULL.name]
         self.n_parameters, self.partition_price = self._costs(sizes.tolist())
-        names = [tuple(model.name for model in models) for models in shapes]
-        names = names or [(FULL.name,) * partition.n_groups for partition in self.distinct]
-        self.shape_names = tuple(names) * n_sharing
+        self.models = shapes or tuple((FULL,) * partition.n_groups for partition in self.distinct)
+        self.rows_needed = np.array(
+            [
+                max(min(c, model.rank) for c, model in zip(partition.sizes.tolist(), models, strict=True))
+                for partition, models in zip(self.distinct, self.models, strict=True)
+            ]
+        )
 
     def _costs(self, sizes: list[int]) -> tuple[int, float]:
         """Free parameters of the distinct covariances, and the price of choosing their groups and structures."""
@@ -115,22 +122,8 @@ class Layout:
 
     def is_same(self, other: Layout) -> bool:
         """Whether groups and shapes are equal."""
-        return self.distinct == other.distinct and self.shape_names == other.shape_names
-
-    def models(self, d: int) -> tuple[BlockModel, ...]:
-        """The shape of each block of distinct covariance d."""
-        return self.shapes[d] if self.shapes else (FULL,) * self.distinct[d].n_groups
-
-    def rows_needed(self) -> IntArray:
-        """Rows from which no block of a covariance is singular, for each distinct one."""
-        return np.array(
-            [
-                max(model.rows_needed(c) for model, c in zip(self.shapes[d], partition.sizes.tolist(), strict=True))
-                if self.shapes
-                else int(partition.sizes[0])
-                for d, partition in enumerate(self.distinct)
-            ]
-        )
+        names, others = ([model.name for shapes in layout.models for model in shapes] for layout in (self, other))
+        return self.distinct == other.distinct and names == others
 
 
 @dataclass(frozen=True, eq=False)

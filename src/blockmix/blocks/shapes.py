@@ -44,10 +44,17 @@ class BlockFit:
 class BlockModel(Protocol):
     """A shape of a block. Derive from it for the defaults: no structure to choose, no state, no factors.
 
-    It is hashable, as objects are unless they define equality. `name` is how it is printed.
+    It is hashable, as objects are unless they define equality.
+
+    Attributes
+    ----------
+    name : str
+    rank : float
+        min(c, rank) rows are needed for a covariance of c columns that is not singular; infinite by default.
     """
 
     name: str
+    rank: float = math.inf
 
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns."""
@@ -71,10 +78,6 @@ class BlockModel(Protocol):
         It comes on top of the price of a group, `partition.partition_prices`.
         """
         return 0.0
-
-    def rows_needed(self, c: int) -> int:
-        """Rows from which the covariance of c columns is not singular."""
-        return c
 
     def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
         """The state for columns multiplied by deviations, shape (c,)."""
@@ -126,23 +129,26 @@ class FactorBlock(BlockModel):
     def __init__(self, n_factors: int = 1) -> None:
         self.n_factors = n_factors
         self.name = f"{n_factors} factor{'' if n_factors == 1 else 's'}"
+        self.rank = n_factors + 1
 
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns; factors beyond c add none."""
         q = min(self.n_factors, c)
         return c * (q + 1) - q * (q - 1) // 2
 
-    def rows_needed(self, c: int) -> int:
-        """Rows from which the covariance of c columns is not singular."""
-        return min(c, self.n_factors + 1)
-
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
-        """EM for factor analysis from a start, or from principal axes."""
+        """EM for factor analysis from a start, or from the leading principal axes of the correlation."""
         from blockmix.blocks.kernels import factor_fit  # loads Numba
 
         q, c = self.n_factors, len(S)
-        state = np.array(_principal(S, q) if start is None else start)
-        loadings, noise = np.ascontiguousarray(state[:, :q].T), np.ascontiguousarray(state[:, q])
+        if start is None:
+            deviations = np.sqrt(np.diagonal(S))
+            values, vectors = np.linalg.eigh(S / deviations[:, None] / deviations)
+            rest = max(float(values[:-q].mean()) if c > q else 0.0, 0.0)  # as in probabilistic PCA
+            axes = vectors[:, ::-1][:, :q] * np.sqrt(np.maximum(values[::-1][:q] - rest, 0.01))
+            unique = np.maximum(1 - (axes**2).sum(axis=1), 0.1)
+            start = np.column_stack([axes * deviations[:, None], unique * deviations**2])
+        loadings, noise = np.array(start[:, :q].T, order="C"), np.array(start[:, q])
         deviance = factor_fit(entries(np.ascontiguousarray(S)), 0, c, loadings, noise, _TOLERANCE * c, _MAX_STEPS)
         covariance = loadings.T @ loadings
         covariance.flat[:: c + 1] += noise
@@ -184,6 +190,7 @@ class TreeBlock(BlockModel):
     """
 
     name = "tree"
+    rank = 2
     takes_rows = True
     linkage = "single"  # the tree of columns whose branches are its best groups: that of the strongest correlations
 
@@ -201,10 +208,6 @@ class TreeBlock(BlockModel):
             return 0.0
         group = c * math.log(p) - math.lgamma(c)
         return 1.5 * (c - 1) * math.log(p) - group
-
-    def rows_needed(self, c: int) -> int:
-        """Rows from which the covariance of c columns is not singular."""
-        return min(c, 2)
 
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
         """The tree of the strongest correlations (Chow and Liu): the best of all trees, so no start is needed."""
@@ -230,16 +233,6 @@ class TreeBlock(BlockModel):
 
         deviances: FloatArray = tree_deviances(entries(R), tree, span)
         return deviances
-
-
-def _principal(S: FloatArray, q: int) -> FloatArray:
-    """Loadings and noise from the leading q principal axes of the correlation, shape (c, q + 1)."""
-    c, deviations = len(S), np.sqrt(np.diagonal(S))
-    values, vectors = np.linalg.eigh(S / deviations[:, None] / deviations)
-    rest = max(float(values[:-q].mean()) if c > q else 0.0, 0.0)  # the mean of what is left, as in probabilistic PCA
-    loadings = vectors[:, ::-1][:, :q] * np.sqrt(np.maximum(values[::-1][:q] - rest, 0.01))
-    noise = np.maximum(1 - (loadings**2).sum(axis=1), 0.1)
-    return np.column_stack([loadings * deviations[:, None], noise * deviations**2])
 
 
 FULL = FullBlock()

@@ -19,6 +19,8 @@ from blockmix.blocks.moments import Covariance, correlation, gathered, products,
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes
 from blockmix.em.loop import Regroup
 from blockmix.em.parameters import (
+    NO_VARIANCE,
+    SINGULAR,
     Density,
     Parameters,
     Prior,
@@ -29,7 +31,6 @@ from blockmix.em.parameters import (
     log_joint,
     maximize,
     posterior,
-    refuse_singular,
 )
 from blockmix.em.sweep import Statistics, full_scatter, sweep, unit_parameters
 from blockmix.em.tails import FIRST, LARGEST, LEAST, constants
@@ -38,7 +39,6 @@ from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Chunk, Rows
 
-_LOOSE = 1e-2  # per row
 # Gain per row from which degrees of freedom leap, also at the loose tolerance: left to EM it takes 200 sweeps.
 _LEAP = 1e-4
 _FREEDOM = np.geomspace(LEAST, LARGEST, 16)  # candidates of a leap
@@ -76,6 +76,8 @@ class BlockFamily:
         Whether components are t distributions.
     as_rows : bool
         Whether full scatters are stored as rows: those of complete rows in memory with many columns each.
+    loose : float
+        Gain per row at which the groups are first revised.
     """
 
     n_groups: tuple[object, ...]
@@ -87,6 +89,7 @@ class BlockFamily:
     total_weight: float
     heavy: bool = False
     as_rows: bool = False
+    loose: float = 1e-2
 
     def first(self, rows: Rows, z: FloatArray) -> Regroup[Parameters]:
         """Parameters from responsibilities z, shape (N, G), with the first column groups."""
@@ -174,7 +177,7 @@ class BlockFamily:
         if not changed:
             return old
         assert statistics is not None
-        shapes = tuple(layout.models(0) for layout in layouts) if any(layout.shapes for layout in layouts) else ()
+        shapes = tuple(layout.models[0] for layout in layouts) if any(layout.shapes for layout in layouts) else ()
         layout = Layout([layout.distinct[0] for layout in layouts], shapes, old.blocks.layout.n_sharing)
         means, scatters = statistics.means(old.means), np.concatenate(flat)
         return from_scatter(statistics, means, layout, scatters, self.prior, kept_states, old.degrees_of_freedom)
@@ -219,7 +222,8 @@ class BlockFamily:
             return raised(products(np.zeros((1, p)), scatter), np.ones(p)), max(n, 2.0)
         added = layout.pooled(statistics.blur)[g] + layout.n_sharing * (prior.shrinkage + prior.ridge)
         S = raised(scatter / n, added / n)
-        refuse_singular(np.where(np.arange(g + 1) == g, S.diagonal().min(), np.inf))
+        if not (S.diagonal() > NO_VARIANCE).all():
+            raise ValueError(SINGULAR.format(g))
         return S, n
 
     def _proposed(self, g: int, S: Covariance, n: float) -> Layout:
@@ -230,7 +234,9 @@ class BlockFamily:
             proposal = self.grouping.group(S, wanted, max(n, 2.0))  # type: ignore[arg-type]
         else:
             proposal = wanted.choose(S, max(n, 2.0), self.grouping, price=self.price or None)
-        shapes = proposal.shapes or cheaper_shapes(self.shape, proposal.partition.sizes)
+        shapes = proposal.shapes
+        if not shapes and self.shape.name != FULL.name:
+            shapes = cheaper_shapes(self.shape, proposal.partition.sizes)
         full = all(model.name == FULL.name for model in shapes)
         return Layout((proposal.partition,), () if full else (shapes,))
 
@@ -284,7 +290,7 @@ class BlockFamily:
         if self.prior.shrinkage:
             return np.empty(0, dtype=np.intp)
         counts = layout.pooled(parameters.weights) * self.total_weight - (layout.n_sharing - 1)
-        return np.flatnonzero(np.repeat(counts <= layout.rows_needed() + spare, layout.n_sharing))
+        return np.flatnonzero(np.repeat(counts <= layout.rows_needed + spare, layout.n_sharing))
 
     def resting(self, parameters: Parameters) -> IntArray:
         """Thin components with a direction in which most of the variance is the ridge.
@@ -295,10 +301,6 @@ class BlockFamily:
         counts = np.repeat(layout.pooled(parameters.weights) / layout.n_sharing, layout.n_sharing) * self.total_weight
         rests = self.prior.ridge * parameters.summaries[2][thin].sum(axis=1) > counts[thin] / 2
         return np.asarray(thin[rests])
-
-    def loose(self, tol: float) -> float:
-        """Tolerance per row at which the groups are first revised."""
-        return max(tol, _LOOSE)
 
     def log_joint(self, chunk: Chunk, parameters: Parameters) -> FloatArray:
         """Log π_g f_g of the rows of a chunk in standardized columns, shape (m, G)."""

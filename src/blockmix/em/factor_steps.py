@@ -648,9 +648,10 @@ class FactorFamily:
         """The same components: fewer rows than these leave the noise on its floor."""
         return self.thin(parameters)
 
-    def loose(self, tol: float) -> float:
+    @property
+    def loose(self) -> float:
         """Tolerance per row at which the groups are first revised."""
-        return max(tol, _LOOSE * len(self.model.floor))
+        return _LOOSE * len(self.model.floor)
 
     def log_joint(self, chunk: Chunk, parameters: FactorParameters) -> FloatArray:
         """Log π_g f_g of the rows of a chunk in standardized columns, shape (m, G)."""

@@ -289,21 +289,6 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
 
 
 @compiled
-def beyond_reach(joint: Any) -> Any:
-    """Numbers of the rows of joint (m, G) without a component whose log-density is a number above −∞."""
-    m, G = joint.shape
-    found, count = np.empty(m, np.int64), 0
-    for r in range(m):
-        reached = False
-        for g in range(G):
-            reached |= joint[r, g] > -np.inf
-        if not reached:
-            found[count] = r
-            count += 1
-    return found[:count]
-
-
-@compiled
 def student(joint: Any, level: Any, freedom: Any, constants: Any, observed: Any, u: Any) -> None:
     """Turn −½δ (m, G) into level_g + c_g − ½(ν_g + p) log(1 + δ/ν_g) in place, and write u = (ν_g + p)/(ν_g + δ).
 

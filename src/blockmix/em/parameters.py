@@ -21,8 +21,8 @@ from blockmix.rows import Chunk
 if TYPE_CHECKING:
     from blockmix.em.sweep import Statistics
 
-_SINGULAR = "component {} has no variance in some column: give a ridge above 0"
-_NO_VARIANCE = 1e-26  # of a standardized column: what rounding leaves of none
+SINGULAR = "component {} has no variance in some column: give a ridge above 0"
+NO_VARIANCE = 1e-26  # of a standardized column: what rounding leaves of none
 
 
 class Density(NamedTuple):
@@ -143,8 +143,6 @@ def log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | 
 
     The weights (ν + p)/(ν + δ) of the rows in the moments of a component are None, for 1, if components are normal.
     """
-    from blockmix.em.kernels import beyond_reach
-
     u = None
     if np.isinf(density.freedom).all():
         joint, gain = distances(chunk, density)
@@ -153,7 +151,7 @@ def log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | 
         u = student(joint, density.level, density.freedom, chunk.observed, chunk.X.shape[1])
     if gain is not None:
         joint += gain
-    lost = beyond_reach(joint)
+    lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
     if len(lost):
         joint[lost] = _beyond(chunk.take(lost), density)
     return joint, u
@@ -259,17 +257,13 @@ def from_scatter(
         counts = np.where(empty, statistics.least, counts)
     added = added + layout.n_sharing * (prior.shrinkage + prior.ridge)
     divisors = counts + layout.n_sharing * prior.shrinkage
-    refuse_singular(normalize(scatter, added, divisors, layout.order, layout.blocks, layout.first))
+    variances = normalize(scatter, added, divisors, layout.order, layout.blocks, layout.first)
+    if not (variances > NO_VARIANCE).all():
+        raise ValueError(SINGULAR.format(int(np.argmin(variances))))
     blocks, _ = best_blocks(layout, scatter, states)
     if freedom is not None and statistics.tail is not None:
         freedom = new_freedom(statistics.tail, statistics.weight, freedom)
     return Parameters(statistics.weight / statistics.weight.sum(), means, blocks, freedom)
-
-
-def refuse_singular(variances: FloatArray) -> None:
-    """Raise a ValueError if the least variance of a component, shape (G,), is zero up to rounding."""
-    if not (variances > _NO_VARIANCE).all():
-        raise ValueError(_SINGULAR.format(int(np.argmin(variances))))
 
 
 def best_blocks(layout: Layout, flat: FloatArray, states: Mapping[int, FloatArray]) -> tuple[Blocks, dict[int, float]]:

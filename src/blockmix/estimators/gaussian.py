@@ -24,7 +24,7 @@ from blockmix.em.loop import LoopResult
 from blockmix.em.outliers import group_distances, outlier_limits, outliers_of
 from blockmix.em.parameters import Density, Parameters, Prior, log_joint
 from blockmix.em.sweep import Statistics, expected
-from blockmix.estimators.mixture import WIDE, Describer, Mixture, Scorer, most_probable, probabilities
+from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable, probabilities
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.validation import rows_to_score
@@ -141,6 +141,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     """
 
     _parameters: Parameters
+    _describe = staticmethod(outliers_of)
 
     def __init__(
         self,
@@ -284,7 +285,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         messages = []
         if p > rows.n_rows:
             messages.append(WIDE.format(p, rows.n_rows))
-        messages += _spread_out(parameters, rows.total_weight)
+        if (parameters.weights < _SMALL / G).any():
+            messages += _spread_out(parameters, rows.total_weight)
         independent = -0.5 * rows.total_weight * p * (1 + math.log(2 * math.pi))
         exact = not rows.has_gaps and not len(rows.resolution.columns)  # else that likelihood takes a pass of its own
         if exact and self.log_likelihood_ < independent - rows.total_weight * float(np.log(rows.scale).sum()):
@@ -322,9 +324,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     def _scorer(self) -> Scorer:
         return partial(_score, parameters=self._parameters)
-
-    def _describer(self) -> Describer:
-        return partial(outliers_of, parameters=self._parameters)
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         deviations = self.blocks_[g].sample(n, rng)
@@ -391,7 +390,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
         """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
         check_is_fitted(self)
-        return self._parameters.blocks.layout.shape_names
+        layout = self._parameters.blocks.layout
+        return tuple(tuple(model.name for model in models) for models in layout.models) * layout.n_sharing
 
     @property
     def loadings_(self) -> tuple[tuple[FloatArray | None, ...], ...]:
@@ -404,7 +404,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         layout, states = self._parameters.blocks.layout, self._parameters.blocks.states
         found: list[tuple[FloatArray | None, ...]] = []
         for g in range(len(layout.distinct)):
-            blocks = enumerate(layout.models(g), start=int(layout.first[g]))
+            blocks = enumerate(layout.models[g], start=int(layout.first[g]))
             found.append(tuple(model.loadings(states.get(b)) for b, model in blocks))
         return tuple(found) * layout.n_sharing
 

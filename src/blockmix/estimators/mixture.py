@@ -70,8 +70,6 @@ _SAMPLE_ROWS = 20_000
 _SAMPLE_NUMBERS = 2**24
 
 Scorer = Callable[[Chunk], FloatArray]  # log π_g f_g of the rows of a chunk, in the units of X, shape (m, G)
-# More attributes of the rows of a chunk with these components, by name, each of shape (m,).
-Describer = Callable[[Chunk, IntArray], dict[str, Any]]
 T = TypeVar("T")
 
 
@@ -108,6 +106,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     n_parameters_: int
     resolution_: Resolution
     _parameters: P
+    # Returns more attributes, by name, of the rows of a chunk with these components, each of shape (m,).
+    _describe: Callable[..., dict[str, Any]] | None = None
 
     @abstractmethod
     def _family(self, rows: Rows, variances: FloatArray) -> Family[P, S]:
@@ -132,10 +132,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     @abstractmethod
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         """Draw n rows from component g, shape (n, p)."""
-
-    def _describer(self) -> Describer | None:
-        """A function that returns attributes with one entry per row; it can be sent to other processes."""
-        return None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -248,7 +244,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         self.converged_ = results[0].outcome is Outcome.CONVERGED
         self.starts_ = [(r.name, r.state.trace[-1] - shift, len(r.state.trace)) for r in results]
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
-        ends = rows.plain().map(partial(_labelled, scorer=self._scorer(), describe=self._describer()))
+        describe = partial(self._describe, parameters=self._parameters) if self._describe else None
+        ends = rows.plain().map(partial(_labelled, scorer=self._scorer(), describe=describe))
         labels, sums, others = zip(*ends, strict=True)
         for name in others[0]:
             setattr(self, name, np.concatenate([part[name] for part in others]))
@@ -268,15 +265,16 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
             f"component {g} has lost all rows: fewer components or another start may fit better"
             for g in np.flatnonzero(counts < MIN_ROWS)
         ]
-        thin = [g for g in family.resting(parameters).tolist() if counts[g] >= MIN_ROWS]
-        degenerate += [self._thin_message(g, float(counts[g]), parameters) for g in thin[:1]]
+        thin = family.thin(parameters)
+        resting = [g for g in family.resting(parameters).tolist() if counts[g] >= MIN_ROWS] if len(thin) else []
+        degenerate += [self._thin_message(g, float(counts[g]), parameters) for g in resting[:1]]
         ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
         self.outcome_ = ended.value
         others = self._warnings(best, rows, family)
         if not degenerate:
             others += [
                 f"component {g} has {counts[g]:.1f} rows, too few to estimate its covariance: ask for fewer components"
-                for g in family.thin(parameters)[:1]
+                for g in thin[:1]
             ]
         self.warnings_ = [*messages, *degenerate, *others]
         for number, message in enumerate(self.warnings_):
@@ -517,7 +515,9 @@ def _applied(chunk: Chunk, function: Callable[[FloatArray], T], scorer: Scorer) 
     return function(scorer(chunk))
 
 
-def _labelled(chunk: Chunk, scorer: Scorer, describe: Describer | None) -> tuple[IntArray, FloatArray, dict[str, Any]]:
+def _labelled(
+    chunk: Chunk, scorer: Scorer, describe: Callable[[Chunk, IntArray], dict[str, Any]] | None
+) -> tuple[IntArray, FloatArray, dict[str, Any]]:
     """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes."""
     joint = scorer(chunk)
     labels = most_probable(joint)

@@ -377,8 +377,8 @@ def trimmed(X: FloatArray, clipped: FloatArray, weights: FloatArray, z: FloatArr
 
     The centers are those of the clipped rows; distances are those of the rows themselves.
     """
-    gaps = X - (z @ centers(clipped, weights, z))
-    order = np.argsort(np.einsum("ij,ij->i", gaps, gaps), kind="stable")
+    shift = X - (z @ centers(clipped, weights, z))
+    order = np.argsort(np.einsum("ij,ij->i", shift, shift), kind="stable")
     far = order[np.cumsum(weights[order]) > (1 - _TRIM) * weights.sum()]
     kept = z.copy()
     kept[far] = 0

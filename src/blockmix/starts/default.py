@@ -82,11 +82,11 @@ def starts_of(
                 raise ValueError(
                     f"component {alone[0]} of init has no rows: give each component some, or lower n_components"
                 )
-        return [Start("given", partial(first_state, family, rows, family.loose(tol), z))]
+        return [Start("given", partial(first_state, family, rows, max(tol, family.loose), z))]
     if init == "auto" and n_components > 1:
         return _compared(make_family, rows, sample, n_components, n_init, tol, max_iter, rng)
     family = make_family(sample)
-    begin = partial(first_state, family, sample, family.loose(tol))
+    begin = partial(first_state, family, sample, max(tol, family.loose))
     if n_components == 1:
         return [Start("kmeans 1", partial(begin, np.ones((sample.n_rows, 1), dtype=sample.dtype)))]
     # A missing value is at the mean of its column.
@@ -125,7 +125,7 @@ def _compared(
     best = multistart(starts, lambda name, state: run(family, part, state, tol, max_iter))[0]
     if best.outcome is Outcome.INTERRUPTED:
         raise KeyboardInterrupt
-    return [Start(best.name, partial(LoopState, best.state.parameters, family.loose(tol)))]
+    return [Start(best.name, partial(LoopState, best.state.parameters, max(tol, family.loose)))]
 
 
 def auto(
@@ -147,7 +147,7 @@ def auto(
     candidates, judged = compared(table, rows.weights, n_components, rng)
     starts: list[Start[P]] = []
     for groups, held in family.layouts(rows.n_columns, judged).items():
-        tolerance = tol if groups in ("one group", "alone") else family.loose(tol)
+        tolerance = tol if groups in ("one group", "alone") else max(tol, family.loose)
         for name, z in candidates.items():
             begin = partial(first_state, held, rows, tolerance, z)
             if not starts or groups == "rule":
