@@ -205,8 +205,8 @@ def chunk_scatter(
         weights = np.ascontiguousarray(share[:, g])
         rows = np.flatnonzero(weights)
         number = g - components.start if n_covariances > 1 else 0
+        centered: FloatArray = np.empty((len(rows), p))
         if certain is None:
-            centered = np.empty((len(rows), p))
             center(chunk.X, rows, weights, chunk.units, density.means[g], centered)
         else:
             centered, extra = filled(chunk, density, g, rows, np.stack([certain[:, g] * chunk.weights, weights]))

@@ -85,8 +85,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     ----------
     weights_ : array of shape (G,)
     means_ : array of shape (G, p)
-    blocks_ : Blocks
-        Covariances in factored form; ``blocks_[g]`` is that of component g.
+    blocks_ : tuple of G Blocks
+        Covariances in factored form; the same object G times with a shared covariance.
     covariances_ : array of shape (G, p, p)
         Made on demand.
     row_labels_ : array of shape (N,)
@@ -347,10 +347,11 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         return np.asarray(self.outlier_scores_ > outlier_limits(self.n_features_in_)[self.n_values_])
 
     @property
-    def blocks_(self) -> Blocks:
-        """Covariances in factored form; ``blocks_[g]`` is that of component g."""
+    def blocks_(self) -> tuple[Blocks, ...]:
+        """Covariance of each component in factored form."""
         check_is_fitted(self)
-        return self._parameters.blocks
+        blocks, shared = self._parameters.blocks, self._parameters.blocks.layout.n_sharing
+        return tuple(blocks[g] for g in range(0, len(self.weights_), shared)) * shared
 
     @property
     def covariances_(self) -> FloatArray:

@@ -63,7 +63,7 @@ def is_label(values: Any, shape: tuple[int, ...], n_labels: int, least: int = 0)
 def _blocks_arguments(blocks: Blocks) -> dict[str, Any]:
     layout = blocks.layout
     labels = np.array([partition.labels for partition in layout.distinct])
-    arguments = {"labels": labels, "n_sharing": layout.n_sharing, "factors": blocks.factors}
+    arguments: dict[str, Any] = {"labels": labels, "n_sharing": layout.n_sharing, "factors": blocks.factors}
     return arguments | ({"shapes": layout.shapes, "states": dict(blocks.states)} if layout.shapes else {})
 
 

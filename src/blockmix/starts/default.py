@@ -112,7 +112,8 @@ def _compared(
     family = make_family(part)
     # Neither way to fill missing values is the better start everywhere: neighbors keep clusters apart, regression keeps
     # correlations.
-    tables, starts = [(part.X - part.location) / part.scale], list[Start[P]]()
+    tables: list[FloatArray] = [(part.X - part.location) / part.scale]
+    starts: list[Start[P]] = []
     if part.has_gaps:
         tables = [by_neighbors(part)] + ([by_regression(part)] if rows.n_columns <= _COLUMNS else [])
     for i in range(1, n_init + 1):
