@@ -18,7 +18,7 @@ from blockmix.rows.rows import contiguous
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)  # chunks of 64 rows
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)  # chunks of 64 rows
 
 
 def test_a_sum_in_pairs_keeps_the_order_and_depends_on_the_number_alone() -> None:

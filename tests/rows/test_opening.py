@@ -26,7 +26,7 @@ from blockmix.rows import in_memory, opened
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)  # chunks of 64 rows
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)  # chunks of 64 rows
 
 
 # The same rows, the same fit.

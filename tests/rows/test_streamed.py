@@ -25,7 +25,7 @@ from blockmix.rows import Parquet
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)  # chunks of 64 rows
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)  # chunks of 64 rows
 
 
 def with_value(value: float) -> Matrix:

@@ -100,7 +100,7 @@ class BlockFamily:
             own = frozenset([_digest(z)])
         # With many columns responsibilities are 0 and 1, and often the same as when the groups were last proposed.
         found = None if own and own == memory else self.proposer.regroup(rows, parameters, z)
-        if found is None and rows.has_gaps:
+        if found is None and rows.has_missing:
             found = self._from_coarser_blocks(rows, parameters, self.objective(statistics, parameters))
         return Regroup(self.maximize(statistics, parameters) if found is None else found, found is not None, own)
 

@@ -151,7 +151,7 @@ def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None
     present = parameters.degrees_of_freedom
     assert present is not None
     candidates = np.column_stack([present, np.tile(_GRID, (len(present), 1))])
-    density = Density.of(parameters, rows.has_gaps)
+    density = Density.of(parameters, rows.has_missing)
     sums = rows.map_sum(partial(_chunk_profile, density=density, candidates=candidates))
     best = sums.argmax(axis=1, keepdims=True)
     gain = np.take_along_axis(sums, best, axis=1).sum() - sums[:, 0].sum()

@@ -140,7 +140,7 @@ class Proposer:
         """Whether scatters are stored as rows: those of complete rows in memory with many columns each."""
         takers = self.grouping, *(wanted for wanted in self.n_groups if not isinstance(wanted, int))
         wide = worth_rows(rows.n_rows * n_sharing, rows.n_columns, *takers)
-        return wide and rows.is_array and not rows.has_gaps
+        return wide and rows.is_array and not rows.has_missing
 
     def _covariance(
         self, g: int, scatter: Covariance, statistics: Statistics, layout: Layout

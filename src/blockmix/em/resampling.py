@@ -63,7 +63,7 @@ def resampled_groups(
         yield from _from_rows(rows, parameters, proposer, n_resamples, units, n_units, rng)
         return
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // each))
-    density = Density.of(parameters, rows.has_gaps)
+    density = Density.of(parameters, rows.has_missing)
     function = partial(
         _chunk_buckets, density=density, n_covariances=len(parameters.layout.distinct), units=units, n_buckets=n_buckets
     )

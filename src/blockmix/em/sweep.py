@@ -118,7 +118,7 @@ def _distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray |
     from blockmix.em.kernels import log_joint
 
     found = np.empty((len(chunk.X), len(density.level)))
-    gain = np.zeros_like(found) if chunk.has_gaps else None
+    gain = np.zeros_like(found) if chunk.has_missing else None
     log_joint(chunk.X, chunk.units, chunk.rounding, density, found, gain)
     return found, gain
 
@@ -219,7 +219,7 @@ class RowScatters(list[GramMatrix]):
 
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     """Read every row once."""
-    density = Density.of(parameters, rows.has_gaps)
+    density = Density.of(parameters, rows.has_missing)
     return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.layout.size))
 
 
@@ -237,7 +237,7 @@ def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
 
 def _certain(chunk: Chunk, found: Posterior) -> FloatArray | None:
     """Responsibilities z before they are multiplied by u, by which the covariances of gaps count; None without gaps."""
-    return found.z.copy() if chunk.has_gaps else None
+    return found.z.copy() if chunk.has_missing else None
 
 
 def _reweighed(chunk: Chunk, found: Posterior, density: Density) -> tuple[FloatArray, FloatArray] | tuple[None, None]:
@@ -265,7 +265,7 @@ def full_scatter(
     Scatters of complete rows can be had `as_rows`.
     """
     chosen = range(len(parameters.weights)) if components is None else components
-    density = Density.of(parameters, rows.has_gaps)
+    density = Density.of(parameters, rows.has_missing)
     n = len(chosen) // parameters.layout.n_sharing
     settings: dict[str, Any] = {"density": density, "n_covariances": n, "components": chosen, "given": z}
     return rows.map_sum(partial(chunk_scatter, as_rows=as_rows, **settings))
@@ -381,7 +381,7 @@ def component_means(rows: Rows, z: FloatArray) -> FloatArray:
 def _chunk_sums(chunk: Chunk, z: FloatArray) -> FloatArray:
     """Σzx and Σz of the values of a chunk with responsibilities z (m, G), shape (2, G, p)."""
     share = np.asarray(z * chunk.weights[:, None])
-    if not chunk.has_gaps:
+    if not chunk.has_missing:
         sums = share.T @ (chunk.X - chunk.location) / chunk.scale
         return np.stack([sums, np.repeat(share.sum(axis=0)[:, None], sums.shape[1], axis=1)])
     values = chunk.values
@@ -408,7 +408,7 @@ def applies(rows: Rows, parameters: Parameters) -> bool:
 
     With more columns than rows the total scatter costs more than it saves, and copies of columns cost it its digits.
     """
-    if not parameters.layout.shared or parameters.degrees_of_freedom is not None or rows.has_gaps:
+    if not parameters.layout.shared or parameters.degrees_of_freedom is not None or rows.has_missing:
         return False
     return rows.n_rows > rows.n_columns and float(parameters.precisions[0].max()) < _MOST_PRECISE
 

@@ -279,7 +279,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             messages.append(WIDE.format(p, rows.n_rows))
         messages += _spread_out(parameters, rows.total_weight)
         independent = -0.5 * rows.total_weight * p * (1 + math.log(2 * math.pi))
-        exact = not rows.has_gaps and not len(rows.resolution.columns)  # else that likelihood takes a pass of its own
+        exact = not rows.has_missing and not len(
+            rows.resolution.columns
+        )  # else that likelihood takes its own pass
         if exact and self.log_likelihood_ < independent - rows.total_weight * float(np.log(rows.scale).sum()):
             one = "one component with independent columns"
             messages.append(f"{G} components have a lower likelihood than {one}: ask for fewer of them")
@@ -427,7 +429,7 @@ def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> Fl
 
 def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any) -> FloatArray:
     """Values of the rows of a chunk, in the units of X, with their gaps filled; scored in the type of the fit."""
-    if not chunk.has_gaps:
+    if not chunk.has_missing:
         return chunk.X.copy()
     own = replace(chunk, X=chunk.X.astype(dtype, copy=False))
     values = expected(own, density, probabilities(scorer(own)))

@@ -484,7 +484,7 @@ def sampled(rows: Rows, size: int, rng: np.random.RandomState) -> tuple[ArrayRow
 
 def log_scale(rows: Rows) -> float:
     """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
-    if rows.observed is not None and rows.has_gaps:
+    if rows.observed is not None and rows.has_missing:
         return float(rows.observed.columns @ np.log(rows.scale))
     return rows.total_weight * float(np.log(rows.scale).sum())
 

@@ -24,7 +24,7 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
     """Standardized rows, at least two and one per component; the estimator takes over their columns."""
     least = max(2, estimator.n_components)
     if is_elsewhere(X):
-        rows = opened(X, counts(sample_weight, None, least), gaps=takes_gaps(estimator)).measured()
+        rows = opened(X, counts(sample_weight, None, least), allow_missing=takes_missing(estimator)).measured()
         if rows.n_rows < 2:
             raise ValueError(f"X has {rows.n_rows} row: at least 2 are needed")
         _refuse_few(estimator, rows.n_rows)
@@ -42,7 +42,7 @@ def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None
     """Rows in their own units, with the columns and the resolution of the fit, and in its type if `cast`."""
     dtype = estimator.means_.dtype if cast else None
     if is_elsewhere(X):
-        rows = opened(X, counts(sample_weight, None, 0), dtype, takes_gaps(estimator))
+        rows = opened(X, counts(sample_weight, None, 0), dtype, takes_missing(estimator))
         _compare(estimator, rows)
     else:
         X = matrix(estimator, X, accept_sparse="csr", reset=False)
@@ -57,23 +57,23 @@ def check_whole(name: str, value: object, least: int = 1) -> None:
         raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
 
 
-def takes_gaps(estimator: Any) -> bool:
+def takes_missing(estimator: Any) -> bool:
     """Whether an estimator takes rows with missing values."""
     return bool(get_tags(estimator).input_tags.allow_nan)
 
 
-def matrix(estimator: Any, X: Any, gaps: bool | None = None, **checks: Any) -> Any:
+def matrix(estimator: Any, X: Any, allow_missing: bool | None = None, **checks: Any) -> Any:
     """X as a matrix of numbers, checked by scikit-learn; what is wrong with a data frame is said by column.
 
-    NaN is a missing value where the estimator takes them, and refused where it does not; `gaps` overrides that.
+    NaN is a missing value if the estimator takes them, and refused otherwise; `allow_missing` overrides that.
     """
-    gaps = takes_gaps(estimator) if gaps is None else gaps
+    allow_missing = takes_missing(estimator) if allow_missing is None else allow_missing
     try:
         return validate_data(
-            estimator, _plain(X), dtype=_TYPES, ensure_all_finite="allow-nan" if gaps else True, **checks
+            estimator, _plain(X), dtype=_TYPES, ensure_all_finite="allow-nan" if allow_missing else True, **checks
         )
     except (TypeError, ValueError) as error:
-        _explain(X, error, gaps)
+        _explain(X, error, allow_missing)
         raise
 
 
@@ -91,7 +91,7 @@ def _plain(X: Any) -> Any:
     return X
 
 
-def _explain(X: Any, error: Exception, gaps: bool) -> None:
+def _explain(X: Any, error: Exception, allow_missing: bool) -> None:
     """Raise an error that names the columns that are not numbers, infinite or, unless taken, NaN."""
     is_frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
     if is_frame and len(X):
@@ -109,13 +109,14 @@ def _explain(X: Any, error: Exception, gaps: bool) -> None:
             f"{'column' if one else 'columns'} {_listed(words)} {'holds' if one else 'hold'} text or dates, not "
             f"numbers: drop or encode such columns{advice}"
         ) from None
-    refused = np.isinf if gaps else lambda column: ~np.isfinite(column)
+    refused = np.isinf if allow_missing else lambda column: ~np.isfinite(column)
     counts = {name: int(refused(column).sum()) for name, column in values.items() if column.dtype.kind == "f"}
     wrong = [f"{name} ({count})" for name, count in counts.items() if count]
     if wrong:
         raise ValueError(
-            f"X has {'infinity' if gaps else 'NaN or infinity'} in column {_listed(wrong)}: the number of such cells "
-            f"is in brackets; fill or drop them{'' if gaps else ', or use GaussianBiclustering, which takes NaN'}"
+            f"X has {'infinity' if allow_missing else 'NaN or infinity'} in column {_listed(wrong)}: the number of such "
+            "cells is in brackets; fill or drop them"
+            f"{'' if allow_missing else ', or use GaussianBiclustering, which takes NaN'}"
         ) from None
 
 

@@ -50,7 +50,7 @@ class DaskRows(Rows):
         Whether the values are known to be finite.
     collection : object
         Where the blocks come from. Held so that the cluster does not release persisted blocks.
-    gaps : bool
+    allow_missing : bool
         Whether values may be missing.
     observed : Observed or None
         How many values there are, once they have been counted.
@@ -66,11 +66,11 @@ class DaskRows(Rows):
     checked: bool = False
     collection: Any = None
     resolution: Resolution = EXACT
-    gaps: bool = False
+    allow_missing: bool = False
     observed: Observed | None = None
 
     @classmethod
-    def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None, gaps: bool = False) -> DaskRows:
+    def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None, allow_missing: bool = False) -> DaskRows:
         """The rows of a collection in their own units; of its type, or double precision for whole numbers."""
         names, found = _columns(X)
         blocks = list(X.rechunk({1: -1}).to_delayed().ravel() if names is None else X.to_delayed())
@@ -83,7 +83,9 @@ class DaskRows(Rows):
         kept = np.dtype(dtype or (found if found == np.float32 else np.float64))
         p = X.shape[1]
         counted = None if weights is None else weights.astype(float)
-        return cls(blocks, lengths, counted, np.zeros(p), np.ones(p), kept, names, collection=X, gaps=gaps)
+        return cls(
+            blocks, lengths, counted, np.zeros(p), np.ones(p), kept, names, collection=X, allow_missing=allow_missing
+        )
 
     @property
     def n_rows(self) -> int:
@@ -125,7 +127,7 @@ class DaskRows(Rows):
         # One node of the graph: parameters go to a worker once, not with each of its blocks.
         shared = f"blockmix-parameters-{run}"
         check = not self.checked
-        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, check, self.gaps)
+        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, check, self.allow_missing)
         tasks: dict[str, Any] = {shared: DataNode(shared, _Work(reading, work))}
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
         for number, block in enumerate(self.blocks):

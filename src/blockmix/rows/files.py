@@ -298,7 +298,7 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
-def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None, gaps: bool = False) -> Rows:
+def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None, allow_missing: bool = False) -> Rows:
     """Rows, in their own units, of what need not be in memory.
 
     Parameters
@@ -308,20 +308,20 @@ def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None, gaps: b
         How often each row counts.
     dtype : type or None
         Type of the chunks; None takes that of X if it is float32, and double precision otherwise.
-    gaps : bool
+    allow_missing : bool
         Whether values may be missing; NaN is refused if not.
     """
     if is_dask(X):
         from blockmix.rows.dask import DaskRows
 
-        return DaskRows.of(X, weights, dtype, gaps)
-    return StreamedRows.of(_source(X), weights, dtype, gaps)
+        return DaskRows.of(X, weights, dtype, allow_missing)
+    return StreamedRows.of(_source(X), weights, dtype, allow_missing)
 
 
 def in_memory(X: Any, weights: FloatArray | None = None) -> Rows:
     """Rows, in their own units, of a matrix that has been checked, dense or in CSR form."""
     if issparse(X):
-        return StreamedRows.of(SparseTable(X), weights, gaps=True)
+        return StreamedRows.of(SparseTable(X), weights, allow_missing=True)
     return ArrayRows.of(X, weights)
 
 

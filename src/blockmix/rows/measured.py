@@ -148,7 +148,7 @@ class Observed(Additive):
     def of(cls, chunk: Chunk) -> Observed:
         """Values of a chunk."""
         weight, p = float(chunk.weights.sum()), chunk.X.shape[1]
-        if not chunk.has_gaps:
+        if not chunk.has_missing:
             return cls(0, weight, np.full(p, weight), weight)
         o = chunk.observed
         pairs = o * (o - 1) / (p * (p - 1)) if p > 1 else o
@@ -190,18 +190,18 @@ class Spread:
         observed = Observed.of(chunk)
         weight = observed.columns
         offset, squares = np.zeros_like(shift), np.zeros_like(shift)
-        X = np.where(np.isnan(chunk.X), shift, chunk.X) if chunk.has_gaps else chunk.X
+        X = np.where(np.isnan(chunk.X), shift, chunk.X) if chunk.has_missing else chunk.X
         deviations(X, chunk.weights, shift, offset, squares)
         offset /= np.where(weight > 0, weight, 1)
         return cls(len(X), observed, shift + offset, np.maximum(squares - weight * offset**2, 0))
 
     def __add__(self, other: Spread) -> Spread:
         observed, own = self.observed + other.observed, self.observed.columns
-        weight, gap = observed.columns, other.mean - self.mean
+        weight, step = observed.columns, other.mean - self.mean
         share = other.observed.columns / np.where(weight > 0, weight, 1)
         with np.errstate(over="ignore"):
-            squares = self.squares + other.squares + gap**2 * (own * share)
-        return Spread(self.n_rows + other.n_rows, observed, self.mean + gap * share, squares)
+            squares = self.squares + other.squares + step**2 * (own * share)
+        return Spread(self.n_rows + other.n_rows, observed, self.mean + step * share, squares)
 
     def units(self) -> dict[str, FloatArray]:
         """Location and scale that give these rows mean 0 and variance 1.

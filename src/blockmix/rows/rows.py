@@ -74,7 +74,7 @@ class Chunk:
     Attributes
     ----------
     X : array of shape (m, p)
-        Values as they are stored, row-major and writeable: compiled code has one version for these. NaN is a gap.
+        Values as stored, row-major and writeable: compiled code has one version for these. NaN is a missing value.
     weights : array of shape (m,)
         0 for rows without values.
     place : slice
@@ -95,7 +95,7 @@ class Chunk:
     codes: NDArray[np.uint16] | None = None
 
     @cached_property
-    def has_gaps(self) -> bool:
+    def has_missing(self) -> bool:
         """Whether values are missing."""
         return has_nan(self.X)
 
@@ -103,7 +103,7 @@ class Chunk:
     def observed(self) -> IntArray:
         """Number of values of each row, shape (m,)."""
         m, p = self.X.shape
-        return p - np.isnan(self.X).sum(axis=1) if self.has_gaps else np.full(m, p)
+        return p - np.isnan(self.X).sum(axis=1) if self.has_missing else np.full(m, p)
 
     @cached_property
     def units(self) -> tuple[FloatArray, FloatArray]:
@@ -193,7 +193,7 @@ class Rows(ABC):
         return len(self.location)
 
     @property
-    def has_gaps(self) -> bool:
+    def has_missing(self) -> bool:
         """Whether values are missing, or may be, as long as the rows have not been measured."""
         return self.observed is None or self.observed.n_missing > 0
 

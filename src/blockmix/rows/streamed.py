@@ -71,7 +71,7 @@ class StreamedRows(Rows):
         Number of rows, 0 before they have been counted.
     n_threads : int
         Threads that read chunks.
-    gaps : bool
+    allow_missing : bool
         Whether values may be missing.
     observed : Observed or None
         How many values there are, once they have been counted.
@@ -85,15 +85,19 @@ class StreamedRows(Rows):
     count: int = 0
     n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     resolution: Resolution = EXACT
-    gaps: bool = False
+    allow_missing: bool = False
     observed: Observed | None = None
 
     @classmethod
-    def of(cls, source: Source, weights: FloatArray | None = None, dtype: Any = None, gaps: bool = False) -> Self:
+    def of(
+        cls, source: Source, weights: FloatArray | None = None, dtype: Any = None, allow_missing: bool = False
+    ) -> Self:
         """The rows of a source in their own units; of its type, or double precision for whole numbers."""
         kept = np.dtype(dtype or (source.dtype if source.dtype == np.float32 else np.float64))
         counted = None if weights is None else weights.astype(float)
-        return cls(source, counted, np.zeros(source.n_columns), np.ones(source.n_columns), kept, gaps=gaps)
+        return cls(
+            source, counted, np.zeros(source.n_columns), np.ones(source.n_columns), kept, allow_missing=allow_missing
+        )
 
     @property
     def names(self) -> list[str] | None:  # type: ignore[override]
@@ -143,7 +147,9 @@ class StreamedRows(Rows):
 
     def _chunks(self, piece: Piece, start: int) -> Iterator[Chunk]:
         first_pass = self.count == 0
-        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, first_pass, self.gaps)
+        reading = Reading(
+            self.location, self.scale, self.dtype, self.resolution, self.names, first_pass, self.allow_missing
+        )
         if self.weights is not None and len(self.weights) < start + piece.n_rows:
             raise ValueError(f"sample_weight has {len(self.weights)} numbers for more rows: give one for each row")
         return reading.chunks(
@@ -165,7 +171,7 @@ class Reading:
         Names of the columns, for messages.
     check : bool
         Whether to refuse values that are not finite.
-    gaps : bool
+    allow_missing : bool
         Whether NaN, a missing value, is accepted.
     """
 
@@ -175,19 +181,24 @@ class Reading:
     resolution: Resolution
     names: list[str] | None
     check: bool
-    gaps: bool = False
+    allow_missing: bool = False
 
     def chunks(self, piece: Piece, start: int, weights: FloatArray | None) -> Iterator[Chunk]:
         """Chunks of a piece whose first row has the number `start`."""
         values = dense(piece, self.dtype, len(self.location))
         if self.check:
-            refuse(values, start, piece.name, self.names, self.gaps)
+            refuse(values, start, piece.name, self.names, self.allow_missing)
         for place in places(piece.n_rows, len(self.location), start):
             here = slice(place.start - start, place.stop - start)
             X = contiguous(values[here])
             counted = np.ones(len(X)) if weights is None else weights[here]
             yield Chunk(
-                X, counting(X, counted) if self.gaps else counted, place, self.location, self.scale, self.resolution
+                X,
+                counting(X, counted) if self.allow_missing else counted,
+                place,
+                self.location,
+                self.scale,
+                self.resolution,
             )
 
 
@@ -207,11 +218,11 @@ def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
     return values
 
 
-def refuse(values: FloatArray, start: int, name: str, names: list[str] | None, gaps: bool) -> None:
-    """Raise an error that names the first value (m, p) that is infinite or, unless there may be gaps, NaN."""
+def refuse(values: FloatArray, start: int, name: str, names: list[str] | None, allow_missing: bool) -> None:
+    """Raise an error that names the first value (m, p) that is infinite or, unless values may be missing, NaN."""
     if np.isfinite(values).all():
         return
-    wrong = np.argwhere(np.isinf(values) if gaps else ~np.isfinite(values))
+    wrong = np.argwhere(np.isinf(values) if allow_missing else ~np.isfinite(values))
     if not len(wrong):
         return
     row, j = wrong[0]

@@ -31,7 +31,7 @@ _STEPS, _PSEUDO_ROWS = 10, 64.0  # of that fit
 
 def completed(rows: ArrayRows) -> list[FloatArray]:
     """Standardized rows, shape (N, p) each: one table if no value is missing, else one for each way to fill gaps."""
-    if not rows.has_gaps:
+    if not rows.has_missing:
         return [(rows.X - rows.location) / rows.scale]
     found = [by_neighbors(rows)]
     return found if rows.n_columns > _FULL_COLUMNS else [*found, by_regression(rows)]

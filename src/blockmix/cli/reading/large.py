@@ -142,7 +142,7 @@ class LargeTable(InputTable):
 
     def scaling(self) -> dict[str, FloatArray]:
         """Mean and deviation of each column."""
-        measured = opened(self.values, gaps=True).measured()
+        measured = opened(self.values, allow_missing=True).measured()
         return {"location": measured.location, "scale": measured.scale}
 
     def scaled(self, location: FloatArray, scale: FloatArray) -> LargeTable:
@@ -151,7 +151,7 @@ class LargeTable(InputTable):
 
     def sample(self, most: int) -> InputTable:
         """At most `most` of the rows, in memory."""
-        counted = replace(StreamedRows.of(self.values, gaps=True), count=self.shape[0])
+        counted = replace(StreamedRows.of(self.values, allow_missing=True), count=self.shape[0])
         numbers = chosen_rows(self.shape[0], None, most, np.random.RandomState(0))
         drawn = sampled(counted, numbers)
         places = range(self.shape[0]) if numbers is None else numbers.tolist()
