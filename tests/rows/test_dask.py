@@ -126,11 +126,11 @@ def test_a_persisted_collection_is_held_by_its_rows(client: Any) -> None:
     X = table()
     with client.as_current():
         rows = opened(as_array(X).persist()).measured()
-        assert np.allclose(rows.plain().map_sum(lambda chunk: chunk.values.sum(axis=0)), X.sum(axis=0))
+        assert np.allclose(rows.map_sum(lambda chunk: chunk.X.sum(axis=0)), X.sum(axis=0))
 
 
 def test_a_start_from_a_sample_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.estimators.em_mixture._SAMPLE_ROWS", 100)
+    monkeypatch.setattr("blockmix.estimators.mixture._SAMPLE_ROWS", 100)
     X = table()
     model = GaussianBiclustering(2, 2, random_state=0, tol=1e-8, rounding=False).fit(as_array(X))
     expected = GaussianBiclustering(2, 2, random_state=0, tol=1e-8, rounding=False).fit(X)

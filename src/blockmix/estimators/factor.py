@@ -158,7 +158,7 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         return FactorFamily(model, rows.total_weight)
 
     def _in_units(self, rows: Rows) -> Rows:
-        return rows if self.standardize else rows.scaled(np.ones_like(rows.scale))
+        return rows if self.standardize else rows.replace(scale=np.ones_like(rows.scale))
 
     def _adopt(self, parameters: FactorParameters, rows: Rows) -> None:
         self._parameters = parameters.canonical()

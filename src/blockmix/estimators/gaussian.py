@@ -279,9 +279,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             messages.append(WIDE.format(p, rows.n_rows))
         messages += _spread_out(parameters, rows.total_weight)
         independent = -0.5 * rows.total_weight * p * (1 + math.log(2 * math.pi))
-        exact = not rows.has_missing and not len(
-            rows.resolution.columns
-        )  # else that likelihood takes its own pass
+        exact = not rows.has_missing and not len(rows.resolution.columns)  # else that likelihood takes its own pass
         if exact and self.log_likelihood_ < independent - rows.total_weight * float(np.log(rows.scale).sum()):
             one = "one component with independent columns"
             messages.append(f"{G} components have a lower likelihood than {one}: ask for fewer of them")

@@ -236,8 +236,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
             rows, max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng
         )
         self.resolution_ = Resolution.of(recorded.X, recorded.weights) if self.rounding else EXACT
-        resolved: Any = rows.resolved(self.resolution_)
-        resolved_sample = resolved if sample is rows else sample.resolved(self.resolution_)
+        resolved: Any = rows.replace(resolution=self.resolution_)
+        resolved_sample = resolved if sample is rows else sample.replace(resolution=self.resolution_)
         return resolved, resolved_sample, (standardized.scale / rows.scale) ** 2
 
     def _in_units(self, rows: Rows) -> Rows:
@@ -253,7 +253,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         self.converged_ = results[0].outcome is Outcome.CONVERGED
         self.starts_ = [(r.name, r.state.trace[-1] - shift, len(r.state.trace)) for r in results]
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
-        ends = rows.plain().map(partial(_labelled, scorer=self._scorer(), describe=self._describer()))
+        plain = rows.replace(location=np.zeros_like(rows.location), scale=np.ones_like(rows.scale))
+        ends = plain.map(partial(_labelled, scorer=self._scorer(), describe=self._describer()))
         labels, sums, others = zip(*ends, strict=True)
         for name in others[0]:
             setattr(self, name, np.concatenate([part[name] for part in others]))
