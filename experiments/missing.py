@@ -174,7 +174,7 @@ def climb(task: Task) -> dict[str, Any]:
 
 
 def _no_covariance(chunk: Any, found: Any) -> np.ndarray:
-    return np.zeros_like(found.z) if chunk.has_gaps else np.empty((0, found.z.shape[1]))
+    return np.zeros_like(found.z) if chunk.has_missing else np.empty((0, found.z.shape[1]))
 
 
 def monotone(options: Any) -> None:

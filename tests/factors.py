@@ -13,7 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix
 
 from blockmix import FactorBiclustering, GroupingWarning
-from blockmix.em.factor import FactorFamily, FactorModel, FactorParameters
+from blockmix.em.factor import FactorModel, FactorParameters
+from blockmix.em.factor_steps import FactorFamily
 from blockmix.em.loop import LoopResult, LoopState, run
 from blockmix.rows import ArrayRows
 

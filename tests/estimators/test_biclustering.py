@@ -283,7 +283,7 @@ def test_threads_over_chunks_change_nothing(setting: str, monkeypatch: pytest.Mo
     X = table(n_rows=300)
     labels = np.repeat([0, 1], 300)
     whole = quiet(X, init=labels, **SETTINGS[setting])
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)  # chunks of 64 rows
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)  # chunks of 64 rows
     found = []
     for cores in (1, 2, 3):
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)

@@ -158,7 +158,7 @@ def test_weight_counts_rows(letters: str) -> None:
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X = factor_rows(13, n=150)
     whole = quiet(X, n_components=2, n_column_groups=3, random_state=0)
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)  # the least chunk, 64 rows
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)  # the least chunk, 64 rows
     parts = quiet(X, n_components=2, n_column_groups=3, random_state=0)
     assert_allclose(whole.log_likelihood_, parts.log_likelihood_, rtol=1e-9)
 

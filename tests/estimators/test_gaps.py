@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
-from gaps import with_gaps
+from missing import with_missing
 from numpy.testing import assert_allclose
 from optional import package
 from scipy.stats import multivariate_normal
@@ -54,7 +54,7 @@ def test_a_monotone_pattern_has_andersons_closed_form() -> None:
 
 
 def test_the_log_likelihood_is_stationary_at_the_end() -> None:
-    X = with_gaps(table(150)[:, :4], 0.25, np.random.default_rng(0))
+    X = with_missing(table(150)[:, :4], 0.25, np.random.default_rng(0))
     model = GaussianBiclustering(2, 2, **EXACT).fit(X)
     weights, means, covariances = model.weights_, model.means_, model.covariances_
     at_end = likelihood(X, weights, means, covariances)
@@ -76,7 +76,7 @@ def test_the_log_likelihood_is_stationary_at_the_end() -> None:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_trace_never_falls(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    X = with_gaps(table(120, seed), [0.02, 0.2, 0.5][seed % 3], rng, depending=seed % 2 == 1)
+    X = with_missing(table(120, seed), [0.02, 0.2, 0.5][seed % 3], rng, depending=seed % 2 == 1)
     if seed % 4 == 0:
         X[rng.random(120) < 0.1] = np.nan
     if seed % 5 == 0:
@@ -91,7 +91,7 @@ def test_the_trace_falls_without_the_conditional_covariance() -> None:
     # The check above can fail.
     falls = 0
     for seed in range(6):
-        X = with_gaps(table(120, seed), 0.3, np.random.default_rng(seed))
+        X = with_missing(table(120, seed), 0.3, np.random.default_rng(seed))
         nothing = lambda chunk, found: np.zeros_like(found.z)  # noqa: E731
         with patch.object(sweep_module, "_certain", nothing):
             model = GaussianBiclustering(2, 2, random_state=0, max_iter=30, tol=1e-9, rounding=False)
@@ -103,7 +103,7 @@ def test_the_trace_falls_without_the_conditional_covariance() -> None:
 
 
 def test_rows_without_values_change_nothing() -> None:
-    X = with_gaps(table(200), 0.2, np.random.default_rng(0))
+    X = with_missing(table(200), 0.2, np.random.default_rng(0))
     blank = np.insert(X, [0, 50, 200], np.nan, axis=0)
     a, b = (
         GaussianBiclustering(2, random_state=0, init=labels).fit(rows)
@@ -117,7 +117,7 @@ def test_rows_without_values_change_nothing() -> None:
 
 
 def test_a_weight_of_2_counts_a_row_twice() -> None:
-    X = with_gaps(table(100), 0.2, np.random.default_rng(0))
+    X = with_missing(table(100), 0.2, np.random.default_rng(0))
     labels, weights = np.arange(100) % 2, np.arange(100) % 3
     a = GaussianBiclustering(2, init=labels, rounding=False).fit(X, sample_weight=weights)
     b = GaussianBiclustering(2, init=np.repeat(labels, weights), rounding=False).fit(np.repeat(X, weights, axis=0))
@@ -125,7 +125,7 @@ def test_a_weight_of_2_counts_a_row_twice() -> None:
 
 
 def test_units_of_the_columns_do_not_matter() -> None:
-    X = with_gaps(table(200), 0.2, np.random.default_rng(0))
+    X = with_missing(table(200), 0.2, np.random.default_rng(0))
     scale, shift = np.array([2.0, 0.1, 100, 3, 1, 7]), np.arange(6)
     a, b = (GaussianBiclustering(2, init=np.arange(200) % 2).fit(rows) for rows in (X, X * scale + shift))
     assert_allclose(b.means_, a.means_ * scale + shift, rtol=1e-6, atol=1e-6)
@@ -134,7 +134,7 @@ def test_units_of_the_columns_do_not_matter() -> None:
 
 
 def test_a_checkpoint_resumes_a_fit_with_gaps(tmp_path: Any) -> None:
-    X = with_gaps(table(200), 0.2, np.random.default_rng(0))
+    X = with_missing(table(200), 0.2, np.random.default_rng(0))
     whole = GaussianBiclustering(2, random_state=0, tol=1e-7).fit(X)
     part = GaussianBiclustering(2, random_state=0, tol=1e-7, checkpoint=tmp_path / "fit", max_iter=3)
     with pytest.warns(match="max_iter"):
@@ -158,7 +158,7 @@ def test_groups_are_proposed_from_coarser_blocks() -> None:
 
 def test_impute_is_the_expectation_given_the_row_and_keeps_values() -> None:
     X = table(200)
-    gaps = with_gaps(X, 0.2, np.random.default_rng(0))
+    gaps = with_missing(X, 0.2, np.random.default_rng(0))
     model = GaussianBiclustering(2, random_state=0).fit(gaps)
     found = model.impute(gaps)
     there = ~np.isnan(gaps)
@@ -198,7 +198,7 @@ FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_every_data_frame_is_fitted_and_returned_with_the_values_it_had(kind: str) -> None:
-    X = with_gaps(table(200), 0.2, np.random.default_rng(0))
+    X = with_missing(table(200), 0.2, np.random.default_rng(0))
     X[:, 1] = np.round(X[:, 1])
     frame = FRAMES[kind](pd.DataFrame(X, columns=NAMES).astype({"luck": "float32"}))
     model = GaussianBiclustering(2, random_state=0).fit(frame)
@@ -218,7 +218,7 @@ def as_array(frame: Any) -> Matrix:
 
 
 def test_a_model_in_single_precision_keeps_the_digits_of_other_rows() -> None:
-    X = with_gaps(table(200), 0.2, np.random.default_rng(0))
+    X = with_missing(table(200), 0.2, np.random.default_rng(0))
     found = GaussianBiclustering(2, random_state=0).fit(X.astype("float32")).impute(X)
     assert found.dtype == float
     assert np.array_equal(found[~np.isnan(X)], X[~np.isnan(X)])
@@ -226,7 +226,7 @@ def test_a_model_in_single_precision_keeps_the_digits_of_other_rows() -> None:
 
 def test_a_masked_cell_is_missing_whatever_it_holds() -> None:
     # scikit-learn takes the values behind a mask.
-    X = with_gaps(table(200), 0.2, np.random.default_rng(0))
+    X = with_missing(table(200), 0.2, np.random.default_rng(0))
     masked = np.ma.array(np.where(np.isnan(X), 9999, X), mask=np.isnan(X))
     a, b = (GaussianBiclustering(2, random_state=0).fit(rows) for rows in (X, masked))
     assert np.array_equal(a.means_, b.means_)
@@ -234,7 +234,7 @@ def test_a_masked_cell_is_missing_whatever_it_holds() -> None:
 
 
 def test_infinity_is_refused_by_column() -> None:
-    X = with_gaps(table(50), 0.2, np.random.default_rng(0))
+    X = with_missing(table(50), 0.2, np.random.default_rng(0))
     X[3, 1] = np.inf
     with pytest.raises(ValueError, match=r"X has infinity in column 1 \(1\)"):
         GaussianBiclustering(2).fit(X)
@@ -250,7 +250,7 @@ def test_a_column_without_values_is_named() -> None:
 
 
 def test_a_covariance_of_rows_with_gaps_speaks_of_its_own_columns_and_parameters() -> None:
-    X = pd.DataFrame(with_gaps(table(), 0.1, np.random.default_rng(0)), columns=NAMES)
+    X = pd.DataFrame(with_missing(table(), 0.1, np.random.default_rng(0)), columns=NAMES)
     with pytest.raises(ValueError, match=r"^n_groups=99 exceeds"):
         BlockDiagonalCovariance(99).fit(X)
     with pytest.raises(ValueError, match=rf"^column 1 \('{NAMES[1]}'\) is constant at 7: "):
@@ -258,7 +258,7 @@ def test_a_covariance_of_rows_with_gaps_speaks_of_its_own_columns_and_parameters
 
 
 def test_a_covariance_of_rows_with_gaps_scores_their_values() -> None:
-    X = with_gaps(table(300), 0.1, np.random.default_rng(0))
+    X = with_missing(table(300), 0.1, np.random.default_rng(0))
     model = BlockDiagonalCovariance(2).fit(X)
     density = likelihood(X, np.ones(1), model.location_[None], model.covariance_[None])
     assert model.score(X) == pytest.approx(density / 300, rel=1e-9)
@@ -270,7 +270,7 @@ def test_a_covariance_of_rows_with_gaps_scores_their_values() -> None:
 
 
 def test_outlier_scores_of_rows_with_gaps_count_their_values_only() -> None:
-    X = with_gaps(table(300), 0.2, np.random.default_rng(0))
+    X = with_missing(table(300), 0.2, np.random.default_rng(0))
     model = GaussianBiclustering(2, random_state=0, rounding=False).fit(X)
     assert np.isfinite(model.outlier_scores_).all()
     assert (model.outlier_scores_[np.isnan(X).all(axis=1)] == 0).all()
@@ -284,7 +284,7 @@ def test_outlier_scores_of_rows_with_gaps_count_their_values_only() -> None:
 
 
 def test_the_farthest_group_of_a_row_is_one_that_it_has_values_in() -> None:
-    X = with_gaps(table(300), 0.3, np.random.default_rng(0))
+    X = with_missing(table(300), 0.3, np.random.default_rng(0))
     X[4] = np.nan
     model = GaussianBiclustering(2, random_state=0).fit(X)
     for i in np.flatnonzero(model.n_values_ > 0):

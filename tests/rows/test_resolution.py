@@ -148,7 +148,7 @@ def discrete(seed: int, n_rows: int, groups: list[Partition], shared: bool, dtyp
     X = rows.X.copy()
     X[:, 0], X[:, 2] = np.round(X[:, 0]), np.round(X[:, 2], 1)
     rows = ArrayRows(X, rows.weights, rows.location, rows.scale)
-    return rows.resolved(Resolution.of(X, rows.weights)), parameters
+    return rows.replace(resolution=Resolution.of(X, rows.weights)), parameters
 
 
 def roundings(rows: ArrayRows) -> Matrix:

@@ -150,7 +150,7 @@ class BlockFamily:
             tried = frozenset([_digest(z)])
         # With many columns responsibilities are 0 and 1, and often the same as when the groups were last proposed.
         new = parameters if tried and tried == memory else self.regrouped(rows, parameters, z, judge=True)
-        if new is parameters and rows.has_gaps:
+        if new is parameters and rows.has_missing:
             new = self._from_coarser_blocks(rows, parameters, self.objective(statistics, parameters))
         if new is parameters:
             return Regroup(self.maximize(statistics, parameters), False, tried)
@@ -343,7 +343,7 @@ def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None
     present = parameters.degrees_of_freedom
     assert present is not None
     candidates = np.column_stack([present, np.tile(_FREEDOM, (len(present), 1))])
-    density = parameters.density(rows.has_gaps)
+    density = parameters.density(rows.has_missing)
     sums = rows.map_sum(partial(_chunk_profile, density=density, candidates=candidates))
     best = sums.argmax(axis=1, keepdims=True)
     gain = np.take_along_axis(sums, best, axis=1).sum() - sums[:, 0].sum()

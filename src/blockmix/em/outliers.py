@@ -40,7 +40,7 @@ def farthest_groups(chunk: Chunk, labels: IntArray, parameters: Parameters) -> t
     distances, groups = np.empty(len(labels)), np.empty(len(labels), np.min_scalar_type(-most))
     for g, rows, own in _by_component(chunk, labels, parameters):
         sizes: FloatArray = partitions[g].sizes.astype(float)
-        if chunk.has_gaps:
+        if chunk.has_missing:
             sizes = ~np.isnan(chunk.X[rows]) @ (partitions[g].labels[:, None] == np.arange(len(sizes))).astype(float)
         spread = 2 / (9 * np.maximum(sizes, 1))
         scores = (np.cbrt(own / np.maximum(sizes, 1)) - (1 - spread)) / np.sqrt(spread)
@@ -54,7 +54,7 @@ def _by_component(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Ite
     from blockmix.em.kernels import block_distances
     from blockmix.em.missing_kernels import TILE
 
-    density, gain = parameters.density(chunk.has_gaps), np.empty(TILE) if chunk.has_gaps else None
+    density, gain = parameters.density(chunk.has_missing), np.empty(TILE) if chunk.has_missing else None
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
         own = np.empty((len(rows), parameters.blocks.layout.partitions[g].n_groups))

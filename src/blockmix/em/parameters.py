@@ -166,7 +166,7 @@ def distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | 
     from blockmix.em.kernels import log_joint
 
     joint = np.empty((len(chunk.X), len(density.level)))
-    gain = np.zeros_like(joint) if chunk.has_gaps else None
+    gain = np.zeros_like(joint) if chunk.has_missing else None
     log_joint(chunk.X, chunk.units, chunk.rounding, density, joint, gain)
     return joint, gain
 

@@ -63,7 +63,7 @@ def resampled_groups(
         yield from _from_rows(rows, parameters, family, n_resamples, units, n_units, rng)
         return
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // each))
-    density = parameters.density(rows.has_gaps)
+    density = parameters.density(rows.has_missing)
     function = partial(
         _chunk_buckets,
         density=density,

@@ -88,10 +88,10 @@ def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     The shortcut does not apply to heavy tails, whose log-odds are not linear, nor to missing values. With more columns
     than rows the total scatter costs more than it saves, and copies of columns cost it its digits.
     """
-    shared = parameters.blocks.layout.n_sharing > 1 and parameters.degrees_of_freedom is None and not rows.has_gaps
+    shared = parameters.blocks.layout.n_sharing > 1 and parameters.degrees_of_freedom is None and not rows.has_missing
     if shared and rows.n_rows > rows.n_columns and parameters.summaries[2][0].max() < _LARGEST_PRECISION:
         return _sweep_shared(rows, parameters)
-    density = parameters.density(rows.has_gaps)
+    density = parameters.density(rows.has_missing)
     return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.blocks.layout.size))
 
 
@@ -100,7 +100,7 @@ def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
 
     z, log_likelihood, u = posterior(chunk, density)
     # Covariances of missing values count by z before it is multiplied by u.
-    certain = z.copy() if chunk.has_gaps else None
+    certain = z.copy() if chunk.has_missing else None
     weight, tail = (None, None) if u is None else reweighted(chunk, z, u, density.freedom)
     shape = density.means.shape
     sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size)
@@ -171,7 +171,7 @@ def full_scatter(
     Scatters of complete rows can be had `as_rows`.
     """
     chosen = range(len(parameters.weights)) if components is None else components
-    density = parameters.density(rows.has_gaps)
+    density = parameters.density(rows.has_missing)
     n = len(chosen) // parameters.blocks.layout.n_sharing
     settings: dict[str, Any] = {"density": density, "n_covariances": n, "components": chosen, "given": z}
     return rows.map_sum(partial(chunk_scatter, as_rows=as_rows, **settings))
@@ -195,7 +195,7 @@ def chunk_scatter(
         z, log_likelihood, u = posterior(chunk, density if given is None else given)
     else:
         z, log_likelihood, u = given[chunk.place], np.nan, None
-    certain = z.copy() if chunk.has_gaps else None
+    certain = z.copy() if chunk.has_missing else None
     weight, tail = (None, None) if u is None else reweighted(chunk, z, u, density.freedom)
     share = np.asarray(z * chunk.weights[:, None])
     mass, excess, p = share.sum(axis=0), np.zeros(density.means.shape), density.means.shape[1]
@@ -277,7 +277,7 @@ def unit_parameters(rows: Rows, z: FloatArray, layout: Layout) -> Parameters:
 def _chunk_sums(chunk: Chunk, z: FloatArray) -> FloatArray:
     """Σzx and Σz of the values of a chunk with responsibilities z (m, G), shape (2, G, p)."""
     share = np.asarray(z * chunk.weights[:, None])
-    if not chunk.has_gaps:
+    if not chunk.has_missing:
         sums = share.T @ (chunk.X - chunk.location) / chunk.scale
         return np.stack([sums, np.repeat(share.sum(axis=0)[:, None], sums.shape[1], axis=1)])
     values = chunk.values

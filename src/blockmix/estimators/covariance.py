@@ -221,7 +221,7 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         A weight of 2 counts a row twice. Rows with missing values (NaN) are fitted as one component of a mixture.
         """
         self._check_parameters()
-        rows: FloatArray = matrix(self, X, gaps=True, ensure_min_samples=2)
+        rows: FloatArray = matrix(self, X, allow_missing=True, ensure_min_samples=2)
         weights = counts(sample_weight, rows, least=2)
         if weights is not None:
             rows, weights = rows[weights > 0], weights[weights > 0]
@@ -433,7 +433,7 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "blocks_")
-        rows: FloatArray = matrix(self, X, gaps=True, reset=False)
+        rows: FloatArray = matrix(self, X, allow_missing=True, reset=False)
         return rows.astype(self.location_.dtype, copy=False)
 
 

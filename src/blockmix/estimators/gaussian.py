@@ -256,7 +256,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
             rows.total_weight,
             self.tails == "t",
-            wide and rows.is_array and not rows.has_gaps,
+            wide and rows.is_array and not rows.has_missing,
         )
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
@@ -288,7 +288,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         if (parameters.weights < _SMALL / G).any():
             messages += _spread_out(parameters, rows.total_weight)
         independent = -0.5 * rows.total_weight * p * (1 + math.log(2 * math.pi))
-        exact = not rows.has_gaps and not len(rows.resolution.columns)  # else that likelihood takes a pass of its own
+        exact = not rows.has_missing and not len(rows.resolution.columns)  # else that likelihood takes its own pass
         if exact and self.log_likelihood_ < independent - rows.total_weight * float(np.log(rows.scale).sum()):
             one = "one component with independent columns"
             messages.append(f"{G} components have a lower likelihood than {one}: ask for fewer of them")
@@ -430,7 +430,7 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
 
 def _score(chunk: Chunk, parameters: Parameters) -> FloatArray:
     """Log π_g f_g of the rows of a chunk, shape (m, G)."""
-    return log_joint(chunk, parameters.density(chunk.has_gaps))[0]
+    return log_joint(chunk, parameters.density(chunk.has_missing))[0]
 
 
 def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
@@ -439,7 +439,7 @@ def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> Fl
 
 def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any) -> FloatArray:
     """Values of the rows of a chunk, in the units of X, with their gaps filled; scored in the type of the fit."""
-    if not chunk.has_gaps:
+    if not chunk.has_missing:
         return chunk.X.copy()
     own = replace(chunk, X=chunk.X.astype(dtype, copy=False))
     values = expected(own, density, probabilities(scorer(own)))

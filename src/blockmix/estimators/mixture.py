@@ -226,13 +226,13 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """
         standardized = rows_to_fit(self, X, sample_weight)
         refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
-        rows = standardized if self.standardize else standardized.scaled(np.ones_like(standardized.scale))
+        rows = standardized if self.standardize else standardized.replace(scale=np.ones_like(standardized.scale))
         sample, recorded = sampled(
             rows, max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng
         )
         self.resolution_ = Resolution.of(recorded.X, recorded.weights) if self.rounding else EXACT
-        resolved: Any = rows.resolved(self.resolution_)
-        resolved_sample = resolved if sample is rows else sample.resolved(self.resolution_)
+        resolved: Any = rows.replace(resolution=self.resolution_)
+        resolved_sample = resolved if sample is rows else sample.replace(resolution=self.resolution_)
         return resolved, resolved_sample, (standardized.scale / rows.scale) ** 2
 
     def _keep(self, results: list[LoopResult[P]], rows: Rows, shift: float) -> None:
@@ -245,7 +245,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         self.starts_ = [(r.name, r.state.trace[-1] - shift, len(r.state.trace)) for r in results]
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
         describe = partial(self._describe, parameters=self._parameters) if self._describe else None
-        ends = rows.plain().map(partial(_labelled, scorer=self._scorer(), describe=describe))
+        plain = rows.replace(location=np.zeros_like(rows.location), scale=np.ones_like(rows.scale))
+        ends = plain.map(partial(_labelled, scorer=self._scorer(), describe=describe))
         labels, sums, others = zip(*ends, strict=True)
         for name in others[0]:
             setattr(self, name, np.concatenate([part[name] for part in others]))
@@ -476,7 +477,7 @@ def sampled(rows: Rows, size: int, rng: np.random.RandomState) -> tuple[ArrayRow
 
 def log_scale(rows: Rows) -> float:
     """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
-    if rows.observed is not None and rows.has_gaps:
+    if rows.observed is not None and rows.has_missing:
         return float(rows.observed.columns @ np.log(rows.scale))
     return rows.total_weight * float(np.log(rows.scale).sum())
 

@@ -223,7 +223,7 @@ def covariance_stability(
     """Stability of the groups of a covariance; see `BlockDiagonalCovariance.stability`."""
     check_is_fitted(model, "blocks_")
     check_whole("n_resamples", n_resamples)
-    rows = matrix(model, X, gaps=True, reset=False)
+    rows = matrix(model, X, allow_missing=True, reset=False)
     if np.isnan(rows).any():
         raise ValueError("X has missing values: use the stability of GaussianBiclustering(1), which takes them")
     given = counts(sample_weight, rows, 2)

@@ -114,7 +114,7 @@ def _compared(
     # correlations.
     tables: list[FloatArray] = [(part.X - part.location) / part.scale]
     starts: list[Start[P]] = []
-    if part.has_gaps:
+    if part.has_missing:
         tables = [by_neighbors(part)] + ([by_regression(part)] if rows.n_columns <= _COLUMNS else [])
     for i in range(1, n_init + 1):
         for number, table in enumerate(tables):

@@ -16,7 +16,7 @@ from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Resolution
 
 
-def with_gaps(X: Matrix, share: float, rng: np.random.Generator, depending: bool = False) -> Matrix:
+def with_missing(X: Matrix, share: float, rng: np.random.Generator, depending: bool = False) -> Matrix:
     """X with about this share of its values missing: at random, or more likely where the first column is large."""
     odds = np.full(X.shape, share)
     if depending:
@@ -34,7 +34,7 @@ def case(
     is_rounded, heavy = settings.pop("rounded", False), settings.pop("heavy", False)
     rows, parameters = mixture(rng, n_rows, partitions, **settings)
     rows = rounded(rows) if is_rounded else rows
-    X = with_gaps(rows.X, share, rng)
+    X = with_missing(rows.X, share, rng)
     X[0] = np.nan
     rows = replace(rows, X=X, resolution=Resolution.of(X, rows.weights) if is_rounded else rows.resolution)
     if heavy:
