@@ -44,7 +44,7 @@ def dendrogram(
     title : str
     ax : Axes, optional
     """
-    ax = axes_or_new(ax, 8, 4)  # first: says how to install matplotlib
+    ax = axes_or_new(ax, 8, 4)  # first: its error says how to install matplotlib
     from matplotlib.collections import LineCollection
 
     p, order = len(tree) + 1, spans(tree)[0]
@@ -101,7 +101,7 @@ def likelihood_trace(trace: ArrayLike, *, title: str = "", ax: Axes | None = Non
     ax.plot(np.arange(1, len(values) + 1), values, color=group_color(0), marker=marker, markersize=4)
     last = f"{values[-1]:.1f}".replace("-", "\N{MINUS SIGN}")  # as on the axis
     ax.annotate(last, (len(values), values[-1]), xytext=(0, -12), textcoords="offset points", ha="right")
-    return _finished(ax, "objective", title, numbers="iteration")
+    return _finished(ax, "objective", title, "iteration")
 
 
 def selection_curve(table: Any, *, criterion: str | None = None, title: str = "", ax: Axes | None = None) -> Axes:
@@ -143,8 +143,7 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
     if len(curves) > 1:
         heading = "components" if over_groups else "column groups"
         ax.legend(title=heading, fontsize=points(8), frameon=False, ncols=1 + len(curves) // 9)
-    numbers = "number of column groups" if over_groups else "number of components"
-    return _finished(ax, name.upper(), title, numbers=numbers)
+    return _finished(ax, name.upper(), title, f"number of {'column groups' if over_groups else 'components'}")
 
 
 def _finished(ax: Axes, label: str, title: str, numbers: str = "") -> Axes:
@@ -182,7 +181,7 @@ def group_comparison(
     """
     families = aligned_labels(column_labels)
     G, p = families.shape
-    ax = axes_or_new(ax, max(5.0, min(12.0, 1.5 + 0.3 * p)), 1.6 + 0.4 * G)  # first: says how to install matplotlib
+    ax = axes_or_new(ax, max(5.0, min(12.0, 1.5 + 0.3 * p)), 1.6 + 0.4 * G)  # first, as in `dendrogram`
     from matplotlib.colors import to_rgb
 
     order = np.lexsort(families[::-1])
@@ -199,8 +198,8 @@ def group_comparison(
     if p <= current().names:
         for g, j in np.ndindex(G, p):
             color = "black" if sizes[g][families[g, j]] == 1 else "white"
-            font = {"color": color, "fontsize": points(8), "weight": "bold"}
-            ax.text(j, g, _letter(int(families[g, j])), ha="center", va="center", **font)
+            letter = _letter(int(families[g, j]))
+            ax.text(j, g, letter, ha="center", va="center", color=color, fontsize=points(8), weight="bold")
     labels = [*(f"component {g}" for g in range(G)), f"moves ({int(moves.sum())})"]
     ax.set_yticks([*range(G), G - 0.26], labels, fontsize=points(8))
     ax.tick_params(length=0)

@@ -97,7 +97,8 @@ def new_axes(rows: int, columns: int, width: float, height: float) -> Any:
     pyplot = needed("matplotlib.pyplot", "app")
     if (column := current().width) is not None:
         width, height = column, height * min(1.0, column / width * 1.2)  # room for the names, which shrink less
-    return pyplot.subplots(rows, columns, figsize=(width, height), layout="constrained")[1]
+    # savefig takes the resolution of the figure; letters are hard to read at matplotlib's 100 dots per inch.
+    return pyplot.subplots(rows, columns, figsize=(width, height), dpi=150, layout="constrained")[1]
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
