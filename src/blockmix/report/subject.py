@@ -132,7 +132,10 @@ def subject_of(
     sample = np.unique(np.linspace(0, N - 1, min(N, MAX_ROWS)).astype(int))
     Z = None if X is None else _standardized(model, data, X, centers)[sample]
     blocks: Any = model.blocks_
-    covariances = [blocks] if centers is None else blocks[:1] if len(set(map(id, blocks))) == 1 else blocks
+    if centers is None:
+        covariances = [blocks]
+    else:
+        covariances = [blocks[0]] if getattr(model, "shared_covariance", False) else list(blocks)
     column_labels = np.atleast_2d(model.column_labels_)
     return Subject(
         model, covariances, column_labels, centers, data, X, z, row_labels, sample, Z, row_names, classes, stability
