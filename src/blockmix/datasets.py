@@ -1,7 +1,7 @@
-"""Simulated designs of the paper (sections 2.5, 2.6 and 3.1).
+"""The paper's simulated designs (sections 2.5, 2.6 and 3.1).
 
 A `Design` is one Gaussian with its mean, its covariance and the true column groups; a `MixtureDesign` is a weighted
-mixture of them. Their method `sample` draws rows.
+mixture of Gaussians. Their method `sample` draws rows.
 """
 
 from __future__ import annotations
@@ -17,25 +17,30 @@ from scipy.linalg import block_diag
 
 from blockmix.partition import FloatArray, IntArray, Partition
 
+__all__ = [
+    "GRID",
+    "BlockData",
+    "Design",
+    "MixtureDesign",
+    "block_grid",
+    "components_block",
+    "components_random",
+    "covariance_negative",
+    "covariance_positive",
+    "make_block_data",
+    "sigma_a",
+    "sigma_b",
+]
+
 Seed = int | np.random.Generator | None
 
 #: The nine cells (p, K) of the paper's table of block structures.
-GRID: tuple[tuple[int, int], ...] = (
-    (24, 3),
-    (24, 6),
-    (24, 12),
-    (96, 4),
-    (96, 8),
-    (96, 16),
-    (384, 8),
-    (384, 16),
-    (384, 32),
-)
+GRID = ((24, 3), (24, 6), (24, 12), (96, 4), (96, 8), (96, 16), (384, 8), (384, 16), (384, 32))
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """One Gaussian N(mean, covariance) whose columns fall into known groups.
+    """One Gaussian N(mean, covariance) whose columns fall into groups.
 
     Parameters
     ----------
@@ -298,6 +303,7 @@ def _component_means() -> FloatArray:
 
 
 def _equal(size: int, variance: float, covariance: float) -> FloatArray:
+    """A block with one variance and one covariance."""
     return np.full((size, size), covariance) + (variance - covariance) * np.eye(size)
 
 

@@ -11,9 +11,8 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
-from blockmix import datasets
+from blockmix import Partition, datasets
 from blockmix.datasets import Design, MixtureDesign
-from blockmix.partition import Partition
 
 BLOCK_DESIGNS = [
     datasets.sigma_a,
