@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from sklearn.utils import Bunch
 __all__ = [
     "alon100",
     "alon_full",
+    "available",
     "clip_and_filter",
     "cohorts",
     "folder",
@@ -187,7 +187,7 @@ def available(sets: dict[str, Callable[[], object]]) -> list[str]:
             load()
             names.append(name)
         except FileNotFoundError as missing:
-            print(f"Left out: {name}. {missing}", file=sys.stderr)
+            print(f"Left out: {name}. {missing}")
     return names
 
 

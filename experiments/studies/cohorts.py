@@ -2,26 +2,21 @@
 
 Each cohort is clustered as it is and with standardized samples (each row to mean 0 and deviation 1), at its true number
 of classes; columns are standardized for every method. No method sees a label. The cohorts are files NAME.npz with
-`X` and `labels` in a folder `cohorts` of the data folder (see `blockmix.datasets`).
+`X` and `labels` in the folder `cohorts` of the data folder.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from contenders import Method, Problem, blockmix, kmeans, score
-from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
-from blockmix import GaussianBiclustering
-from blockmix.datasets import scale, standardize_samples
-from blockmix.datasets.files import search_path
+from experiments.data import cohorts, folder, standardize, standardize_samples
+from experiments.harness import Task, arguments, mean_by, run, show, write
+from experiments.paper.contenders import Method, Problem, blockmix, kmeans, score
 
 PREPARATIONS = ("as is", "standardized samples")
 
@@ -35,64 +30,52 @@ def ward(problem: Problem, seed: int) -> np.ndarray:
     return np.asarray(AgglomerativeClustering(problem.n_clusters).fit_predict(problem.X))
 
 
-def first_mode(problem: Problem, seed: int) -> np.ndarray:
-    return GaussianBiclustering(problem.n_clusters, random_state=seed).modes(problem.X)[0].labels
-
-
 METHODS: dict[str, Method] = {
     "K-means, 10 starts": kmeans,
     "PCA(5) + GMM": pca_gmm,
     "Ward": ward,
     "blockmix": blockmix(),
     'blockmix, init="kmeans"': blockmix(init="kmeans"),
-    'blockmix, init="annealed"': blockmix(init="annealed"),
-    "blockmix, annealed, shrinkage 0.5": blockmix(init="annealed", shrinkage=0.5),
-    "blockmix, first of modes": first_mode,
 }
 
 
-def files() -> dict[str, Path]:
-    """Files of the cohorts, by name."""
-    return {path.stem: path for folder in search_path() for path in sorted((folder / "cohorts").glob("*.npz"))}
-
-
 def cluster(task: Task) -> dict[str, float]:
-    with np.load(files()[task["data"]]) as stored:
+    with np.load(cohorts()[task["data"]]) as stored:
         X, y = stored["X"].astype(float), stored["labels"]
     X = X[:, X.std(axis=0) > 0]
     if task["preparation"] == PREPARATIONS[1]:
         X = standardize_samples(X)
     classes = len(np.unique(y))
-    return score(Problem(scale(X), y, classes, (), 2), METHODS[task["method"]], task["seed"])
+    return score(Problem(standardize(X), y, classes, (), 2), METHODS[task["method"]], task["seed"])
 
 
 def means(rows: list[Task]) -> list[Task]:
     """Mean ARI of each method over cohorts and seeds, one column per preparation and cohort."""
     table = []
     for method in METHODS:
-        own = [row for row in rows if row["method"] == method]
+        of_method = [row for row in rows if row["method"] == method]
         line: dict[str, Any] = {"method": method}
         for preparation in PREPARATIONS:
-            found = mean_by([row for row in own if row["preparation"] == preparation], ["data"], ["ari"])
-            line[preparation] = float(np.mean([cohort["ari"] for cohort in found]))
+            scores = mean_by([row for row in of_method if row["preparation"] == preparation], ["data"], ["ari"])
+            line[preparation] = float(np.mean([cohort["ari"] for cohort in scores]))
             short = "" if preparation == PREPARATIONS[0] else ", std"
-            line |= {f"{cohort['data']}{short}": cohort["ari"] for cohort in found}
-        line["seconds"] = float(np.mean([row["seconds"] for row in own]))
+            line |= {f"{cohort['data']}{short}": cohort["ari"] for cohort in scores}
+        line["seconds"] = float(np.mean([row["seconds"] for row in of_method]))
         table.append(line)
     return table
 
 
 def main() -> None:
     options = arguments(__doc__)
-    if not (cohorts := files()):
-        print(f"No cohorts in {', '.join(str(folder / 'cohorts') for folder in search_path())}.")
+    if not cohorts():
+        print(f"No cohorts in {folder() / 'cohorts'}.")
         return
     runs = options.runs or (5 if options.full else 1)
     tasks = [
         {"data": data, "preparation": preparation, "method": method, "seed": seed}
         for seed in range(runs)
         for method in METHODS
-        for data in cohorts
+        for data in cohorts()
         for preparation in PREPARATIONS
     ]
     table = means(run("cohorts", cluster, tasks, options))

@@ -5,19 +5,15 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from figures import matrix, save, sheet
-from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 
-from blockmix import BlockDiagonalCovariance
-from blockmix.datasets import simulated
+from blockmix import BlockDiagonalCovariance, datasets
 from blockmix.grouping import HierarchicalGrouping, SilhouetteRule
 from blockmix.metrics import adjusted_rand, exact_recovery, matched_accuracy
+from experiments.figures import matrix, save, sheet
+from experiments.harness import Task, arguments, mean_by, run, show, write
 
 METHODS = ("ours, K known", "ours, auto", "ours, silhouette", "paper, K known", "paper, silhouette")
-
 SCORES = {"accuracy": "columns in the right group", "exact": "all groups right"}
 
 
@@ -34,16 +30,16 @@ def settings(method: str, n_groups: int) -> dict[str, object]:
 
 def recover(task: Task) -> dict[str, float]:
     rng = np.random.RandomState(task["seed"])
-    design = simulated.block_grid(task["p"], task["K"], rng)
+    design = datasets.block_grid(task["p"], task["K"], rng)
     X = design.sample(50, rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = BlockDiagonalCovariance(**settings(task["method"], task["K"])).fit(X)
+        model = BlockDiagonalCovariance(**settings(task["method"], task["K"])).fit(X)
     return {
-        "accuracy": matched_accuracy(design.partition, found.partition_),
-        "exact": float(exact_recovery(design.partition, found.partition_)),
-        "ari": adjusted_rand(design.partition, found.partition_),
-        "found": float(found.n_groups_),
+        "accuracy": matched_accuracy(design.partition, model.partition_),
+        "exact": float(exact_recovery(design.partition, model.partition_)),
+        "ari": adjusted_rand(design.partition, model.partition_),
+        "found": float(model.n_groups_),
     }
 
 
@@ -53,9 +49,7 @@ def draw(table: list[Task], options: Any) -> None:
     figure, axes = sheet(2, len(METHODS), title, (3.3, 3.2))
     for j, method in enumerate(METHODS):
         lines = [line for line in table if line["method"] == method]
-        for i, (score, label) in enumerate(
-            {"accuracy": "columns in the right group", "exact": "all groups right"}.items()
-        ):
+        for i, (score, label) in enumerate(SCORES.items()):
             values = np.array([line[score] for line in lines]).reshape(3, 3).T
             image = matrix(axes[i, j], values, f"{method}\n{label}", (0, 1), "viridis", digits=3)
             axes[i, j].set_xticks(range(3), ["p = 24", "p = 96", "p = 384"])
@@ -71,7 +65,7 @@ def main() -> None:
     runs = options.runs or (500 if options.full else 10)
     tasks = [
         {"p": p, "K": K, "method": method, "seed": seed}
-        for p, K in simulated.GRID
+        for p, K in datasets.GRID
         for method in METHODS
         for seed in range(runs)
     ]

@@ -10,15 +10,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from harness import Task, arguments, available, mean_by, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 from sklearn.cluster import KMeans
 
 from blockmix import GaussianBiclustering, select
-from blockmix.datasets import load_ecoli, load_olive, load_wine
 from blockmix.metrics import adjusted_rand
+from experiments.data import available, load_ecoli, load_olive, load_wine
+from experiments.harness import Task, arguments, mean_by, run, show, write
 
 Rng = np.random.Generator
 

@@ -10,12 +10,10 @@ import warnings
 from collections.abc import Callable
 from zlib import crc32
 
-from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 
 from blockmix import BlockDiagonalCovariance
+from experiments.harness import Task, arguments, mean_by, run, show, write
 
 Rng = np.random.Generator
 COLUMNS = 10
@@ -60,9 +58,9 @@ def main() -> None:
     options = arguments(__doc__)
     runs = options.runs or (60 if options.full else 10)
     tasks = [{"columns": kind, "N": N, "seed": seed} for kind in DRAWS for N in (50, 100, 1000) for seed in range(runs)]
-    found = mean_by(run("copies", look, tasks, options), ["columns", "N"], ["together", "false"])
-    show(found)
-    write("copies", found, options)
+    means = mean_by(run("copies", look, tasks, options), ["columns", "N"], ["together", "false"])
+    show(means)
+    write("copies", means, options)
 
 
 if __name__ == "__main__":

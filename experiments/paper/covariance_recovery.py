@@ -9,18 +9,15 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from figures import matrix, save, sheet
-from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from sklearn.covariance import EmpiricalCovariance, GraphicalLassoCV, LedoitWolf
 
-from blockmix import BlockDiagonalCovariance, FactorBiclustering
-from blockmix.datasets import simulated
+from blockmix import BlockDiagonalCovariance, FactorBiclustering, datasets
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.metrics import exact_recovery, frobenius_loss, mape, stein_loss
+from experiments.figures import matrix, save, sheet
+from experiments.harness import Task, arguments, mean_by, run, show, write
 
 METHODS = {
     "empirical": EmpiricalCovariance(),
@@ -33,7 +30,7 @@ METHODS = {
     "UIUU": FactorBiclustering(1, 3, model="UIUU"),
 }
 DRAWN = ("empirical", "Ledoit-Wolf", "graphical lasso", "hierarchical, profile", "UCUU")  # the five of the paper
-DESIGNS = {"positive": simulated.covariance_positive, "negative": simulated.covariance_negative}
+DESIGNS = {"positive": datasets.covariance_positive, "negative": datasets.covariance_negative}
 
 
 def recover(task: Task) -> dict[str, Any]:
@@ -64,11 +61,13 @@ def draw(rows: list[Task], table: list[Task], options: Any) -> None:
     for i, (name, design) in enumerate(DESIGNS.items()):
         matrix(mean_axes[i, 0], design().covariance, f"{name}: the truth", (-4.5, 4.5), "RdBu_r")
         for j, method in enumerate(DRAWN):
-            found = [row["estimate"] for row in rows if row["design"] == name and row["method"] == method]
+            estimates = [row["estimate"] for row in rows if row["design"] == name and row["method"] == method]
             error = next(line["mape"] for line in table if line["design"] == name and line["method"] == method)
             shown = f"{method}\nMAPE {error:.0f} %"
-            mean = matrix(mean_axes[i, j + 1], np.mean(found, axis=0), shown, (-4.5, 4.5), "RdBu_r")
-            deviation = matrix(deviation_axes[i, j], np.std(found, axis=0), f"{name}: {method}", (0, 0.6), "viridis")
+            mean = matrix(mean_axes[i, j + 1], np.mean(estimates, axis=0), shown, (-4.5, 4.5), "RdBu_r")
+            deviation = matrix(
+                deviation_axes[i, j], np.std(estimates, axis=0), f"{name}: {method}", (0, 0.6), "viridis"
+            )
     means.colorbar(mean, ax=mean_axes, label="covariance", shrink=0.7)
     deviations.colorbar(deviation, ax=deviation_axes, label="standard deviation of the covariance", shrink=0.7)
     save(means, "covariance_recovery", options)

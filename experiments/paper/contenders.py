@@ -1,7 +1,6 @@
 """The methods of the paper's two tables of real data, and how one of them is scored.
 
-Rows, the number of clusters, the authors' settings and a seed come in; row labels go out. Labels of the data are looked
-at after the fit only.
+A method maps a problem and a seed to row labels. The true classes are used only to score them.
 """
 
 from __future__ import annotations
@@ -11,17 +10,15 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from harness import Task, mean_by  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
-from paper_em import paper_em
 from sklearn.cluster import KMeans, SpectralCoclustering
 from sklearn.mixture import GaussianMixture
 
 from blockmix import FactorBiclustering, GaussianBiclustering
 from blockmix.grouping import HierarchicalGrouping, SilhouetteRule
 from blockmix.metrics import adjusted_rand, matched_accuracy
+from experiments.harness import Task, mean_by
+from experiments.paper.paper_em import paper_em
 
 
 class Problem(NamedTuple):
@@ -104,6 +101,6 @@ def beside_paper(rows: list[Task], paper: dict[tuple[str, str], Iterable[float |
     """Means over the seeds with the paper's figures beside them; both of our EMs stand beside its "Proposed"."""
     table = mean_by(rows, ["data", "method"], SCORES)
     for line in table:
-        known = paper.get((line["data"], line["method"].split(",")[0]), (None,) * len(SCORES))
-        line |= {f"paper_{figure}": value for figure, value in zip(SCORES, known, strict=True)}
+        published = paper.get((line["data"], line["method"].split(",")[0]), (None,) * len(SCORES))
+        line |= {f"paper_{figure}": value for figure, value in zip(SCORES, published, strict=True)}
     return table

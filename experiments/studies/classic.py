@@ -13,9 +13,6 @@ import time
 import warnings
 from pathlib import Path
 
-from harness import Task, arguments, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 import pandas as pd
 from sklearn.cluster import KMeans
@@ -23,6 +20,7 @@ from sklearn.mixture import GaussianMixture
 
 from blockmix import GaussianBiclustering, select
 from blockmix.metrics import adjusted_rand
+from experiments.harness import Task, arguments, run, show, write
 
 METHODS = ("blockmix", 'init="kmeans"', "K-means", "GMM", "select")
 _FOLDER = "BLOCKMIX_CLASSIC"
@@ -45,7 +43,7 @@ def fit(task: Task) -> Task:
     X, y = table(task["data"])
     G, seed, method = len(np.unique(y)), task["seed"], task["method"]
     start = time.process_time()
-    found: Task = {"G": G, "bic": float("nan"), "above": float("nan"), "said": ""}
+    figures: Task = {"G": G, "bic": float("nan"), "above": float("nan"), "said": ""}
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         if method == "K-means":
@@ -59,11 +57,14 @@ def fit(task: Task) -> Task:
                 else GaussianBiclustering(G, init=_init(method), random_state=seed).fit(X)
             )
             labels = model.row_labels_
-            found |= {"G": model.n_components, "bic": model.bic(X)}
-    found |= {"ari": adjusted_rand(y, labels), "seconds": time.process_time() - start}
+            figures |= {"G": model.n_components, "bic": model.bic(X)}
+    figures |= {"ari": adjusted_rand(y, labels), "seconds": time.process_time() - start}
     if method == "blockmix":
-        found |= {"above": float(_above(X, G, seed, found["bic"])), "said": " | ".join(str(w.message) for w in said)}
-    return found
+        figures |= {
+            "above": float(_above(X, G, seed, figures["bic"])),
+            "said": " | ".join(str(w.message) for w in said),
+        }
+    return figures
 
 
 def _init(method: str) -> str:
@@ -84,21 +85,21 @@ def summary(rows: list[Task]) -> list[Task]:
         X, y = table(name)
         line: Task = {"data": name, "N": len(X), "p": X.shape[1], "G": len(np.unique(y))}
         for method in METHODS:
-            own = [row for row in rows if (row["data"], row["method"]) == (name, method)]
-            ari = [row["ari"] for row in own]
+            of_method = [row for row in rows if (row["data"], row["method"]) == (name, method)]
+            ari = [row["ari"] for row in of_method]
             line |= {method: float(np.mean(ari))}
             if method == "select":
-                line["chosen G"] = own[0]["G"]
+                line["chosen G"] = of_method[0]["G"]
             else:
                 line |= {
                     f"{method}, least": min(ari),
-                    f"{method}, s": float(np.median([row["seconds"] for row in own])),
+                    f"{method}, s": float(np.median([row["seconds"] for row in of_method])),
                 }
             if method == "blockmix":
-                bic = [row["bic"] for row in own]
+                bic = [row["bic"] for row in of_method]
                 line |= {"BIC, least": min(bic), "BIC, most": max(bic)}
-                line |= {"above": float(np.mean([row["above"] for row in own]))}
-                line |= {"warned": float(np.mean([row["said"] != "" for row in own]))}
+                line |= {"above": float(np.mean([row["above"] for row in of_method]))}
+                line |= {"warned": float(np.mean([row["said"] != "" for row in of_method]))}
         lines.append(line)
     return lines
 

@@ -1,14 +1,11 @@
-"""Tables with gaps: the exact fit beside imputing first, on Wine, Olive and Ecoli; and does the objective ever fall?
+"""Missing values: the exact fit beside imputing first, on Wine, Olive and Ecoli; and does the objective ever fall?
 
 Cells are deleted completely at random (5, 15 and 30 %), ten draws. ARI of the rows to the true classes, ARI of the
 column groups to those of the same fit to the complete table, and RMSE of the deleted cells in standard deviations.
-Every way has the same fit: the defaults with n_init=4. Not a result of the paper.
+Every method has the same fit: the defaults with n_init=4. Not a result of the paper.
 
-    python experiments/missing.py [--full] [--monotone]
-
-With --monotone instead: random fits with gaps at random and depending on observed values, 1 to 50 % missing, blank
-rows, columns with 95 % missing, p > N, float32, t components and shared covariances; and the same with the conditional
-covariance left out, which must fall.
+With --monotone instead: random fits with values missing at random and depending on observed ones, 1 to 50 % missing,
+blank rows, columns with 95 % missing, p > N, float32, t components and shared covariances.
 """
 
 from __future__ import annotations
@@ -17,19 +14,15 @@ import sys
 import warnings
 from functools import cache
 from typing import Any
-from unittest.mock import patch
 
-from harness import Task, arguments, available, mean_by, run, show, write  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.metrics import adjusted_rand_score
 
 from blockmix import GaussianBiclustering
-from blockmix.datasets import load_ecoli, load_olive, load_wine
-from blockmix.em import sweep as sweep_module
+from experiments.data import available, load_ecoli, load_olive, load_wine, standardize
+from experiments.harness import Task, arguments, mean_by, run, show, write
 
 SETS = {"Wine": (load_wine, 3), "Olive": (load_olive, 3), "Ecoli": (load_ecoli, 8)}
 SHARES = (0.05, 0.15, 0.3)
@@ -44,9 +37,8 @@ DESIGNS = ("random", "depending", "blank", "sparse column", "wide")
 def table(name: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Standardized values, classes and their number."""
     load, n_components = SETS[name]
-    found = load()
-    X = np.asarray(found.data, dtype=float)
-    return (X - X.mean(axis=0)) / X.std(axis=0), np.asarray(found.target), n_components
+    bunch = load()
+    return standardize(bunch.data), bunch.target, n_components
 
 
 def fitted(X: np.ndarray, n_components: int, seed: int, **settings: Any) -> GaussianBiclustering:
@@ -64,37 +56,39 @@ def complete_fit(name: str, seed: int) -> GaussianBiclustering:
 
 def column_agreement(a: GaussianBiclustering, b: GaussianBiclustering) -> float:
     """Mean ARI of the column groups of the components that share most rows."""
-    found = [
+    scores = [
         adjusted_rand_score(
             a.column_labels_[g], b.column_labels_[np.bincount(b.row_labels_[a.row_labels_ == g]).argmax()]
         )
         for g in range(len(a.weights_))
         if (a.row_labels_ == g).any()
     ]
-    return float(np.mean(found))
+    return float(np.mean(scores))
 
 
 def compare(task: Task) -> dict[str, float]:
     X, y, G = table(task["set"])
     rng = np.random.default_rng([task["draw"], int(100 * task["share"])])
-    gaps = rng.random(X.shape) < task["share"]
-    gaps &= ~(gaps.all(axis=1, keepdims=True))  # every row keeps a value, which KNNImputer needs
-    holes = np.where(gaps, np.nan, X)
-    for j in np.flatnonzero(np.nanmax(holes, axis=0) == np.nanmin(holes, axis=0)):  # Ecoli: one row differs in chg
-        gaps[:, j], holes[:, j] = False, X[:, j]
+    deleted = rng.random(X.shape) < task["share"]
+    deleted &= ~(deleted.all(axis=1, keepdims=True))  # every row keeps a value, which KNNImputer needs
+    incomplete = np.where(deleted, np.nan, X)
+    for j in np.flatnonzero(
+        np.nanmax(incomplete, axis=0) == np.nanmin(incomplete, axis=0)
+    ):  # Ecoli: one row differs in chg
+        deleted[:, j], incomplete[:, j] = False, X[:, j]
     whole = complete_fit(task["set"], task["draw"])
     if task["way"] == "exact":
-        model = fitted(holes, G, task["draw"])
-        completed = model.impute(holes)
+        model = fitted(incomplete, G, task["draw"])
+        completed = model.impute(incomplete)
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            completed = IMPUTERS[task["way"]]().fit_transform(holes)
+            completed = IMPUTERS[task["way"]]().fit_transform(incomplete)
         model = fitted(completed, G, task["draw"])
     return {
         "rows": float(adjusted_rand_score(y, model.row_labels_)),
         "columns": column_agreement(whole, model),
-        "rmse": float(np.sqrt(((completed - X)[gaps] ** 2).mean())),
+        "rmse": float(np.sqrt(((completed - X)[deleted] ** 2).mean())),
         "complete": float(adjusted_rand_score(y, whole.row_labels_)),
     }
 
@@ -103,8 +97,8 @@ def differences(rows: list[Task]) -> list[Task]:
     """By how much the exact fit is ahead of the best way of imputing in the ARI of rows, with its standard error."""
     table: list[Task] = []
     for name, share in dict.fromkeys((row["set"], row["share"]) for row in rows):
-        own = [row for row in rows if (row["set"], row["share"]) == (name, share)]
-        by_way = {way: np.array([row["rows"] for row in own if row["way"] == way]) for way in ("exact", *IMPUTERS)}
+        of_share = [row for row in rows if (row["set"], row["share"]) == (name, share)]
+        by_way = {way: np.array([row["rows"] for row in of_share if row["way"] == way]) for way in ("exact", *IMPUTERS)}
         best = max(IMPUTERS, key=lambda way: float(by_way[way].mean()))
         gain = by_way["exact"] - by_way[best]
         error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
@@ -112,7 +106,7 @@ def differences(rows: list[Task]) -> list[Task]:
     return table
 
 
-def holes(design: str, rng: np.random.Generator) -> np.ndarray:
+def incomplete_table(design: str, rng: np.random.Generator) -> np.ndarray:
     """A table of 1 to 4 clusters with 1 to 50 % of its values missing."""
     N, p = int(rng.integers(30, 200)), int(rng.integers(2, 13))
     if design == "wide":
@@ -136,7 +130,7 @@ def holes(design: str, rng: np.random.Generator) -> np.ndarray:
 
 def climb(task: Task) -> dict[str, Any]:
     rng = np.random.default_rng([task["seed"], DESIGNS.index(task["design"])])
-    X = holes(task["design"], rng)
+    X = incomplete_table(task["design"], rng)
     settings = {
         "n_column_groups": [1, X.shape[1], int(rng.integers(1, X.shape[1] + 1)), "auto", "auto"][rng.integers(5)],
         "block_model": ["auto", "full", 1, "tree"][rng.integers(4)],
@@ -154,11 +148,7 @@ def climb(task: Task) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if task["without"]:
-                with patch.object(sweep_module, "_certain", _no_covariance):
-                    model = GaussianBiclustering(G, **settings).fit(X, sample_weight=weights)
-            else:
-                model = GaussianBiclustering(G, **settings).fit(X, sample_weight=weights)
+            model = GaussianBiclustering(G, **settings).fit(X, sample_weight=weights)
         values = [model.score_samples(X), model.predict_proba(X), model.means_, model.covariances_, model.impute(X)]
     except Exception as error:
         return {"fall": 0.0, "nan": 0.0, "error": 1.0, "what": f"{settings} {error!r}"}
@@ -167,31 +157,22 @@ def climb(task: Task) -> dict[str, Any]:
     steps = np.diff(trace)
     return {
         "fall": float((steps < -allowed).any()),
-        "nan": float(not (np.isfinite(trace).all() and all(np.isfinite(found).all() for found in values))),
+        "nan": float(not (np.isfinite(trace).all() and all(np.isfinite(value).all() for value in values))),
         "error": 0.0,
         "what": f"G={G} {settings} {steps.min(initial=0):.3g} of {trace[-1]:.5g}",
     }
 
 
-def _no_covariance(chunk: Any, found: Any) -> np.ndarray:
-    return np.zeros_like(found.z) if chunk.has_gaps else np.empty((0, found.z.shape[1]))
-
-
 def monotone(options: Any) -> None:
     runs = options.runs or (200 if options.full else 12)
-    tasks = [
-        {"design": design, "seed": seed, "without": without}
-        for without in (False, True)
-        for design in DESIGNS
-        for seed in range(runs if not without else max(1, runs // 10))
-    ]
+    tasks = [{"design": design, "seed": seed} for design in DESIGNS for seed in range(runs)]
     rows = run("missing_monotone", climb, tasks, options)
     for row in rows:
-        if not row["without"] and (row["fall"] or row["error"] or row["nan"]):
+        if row["fall"] or row["error"] or row["nan"]:
             print(row)
-    found = mean_by(rows, ["without", "design"], ["fall", "nan", "error"])
-    show(found)
-    write("missing_monotone", found, options)
+    table = mean_by(rows, ["design"], ["fall", "nan", "error"])
+    show(table)
+    write("missing_monotone", table, options)
 
 
 def main() -> None:
@@ -211,9 +192,9 @@ def main() -> None:
         for draw in range(draws)
     ]
     rows = run("missing", compare, tasks, options)
-    found = mean_by(rows, ["set", "share", "way"], ["rows", "columns", "rmse", "complete"])
-    show(found)
-    write("missing", found, options)
+    table = mean_by(rows, ["set", "share", "way"], ["rows", "columns", "rmse", "complete"])
+    show(table)
+    write("missing", table, options)
     ahead = differences(rows)
     show(ahead)
     write("missing_differences", ahead, options)

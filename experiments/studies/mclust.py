@@ -1,6 +1,6 @@
 """Mixtures of classic tables beside mclust: BIC, ARI and seconds, G among 1 to 6 and at the number of classes.
 
-mclust's rows are read from results/mclust.csv, which `--r` makes anew with R and its package mclust. Columns are
+mclust's rows are read from results/mclust.csv, which `--r` remakes with R and its package mclust. Columns are
 standardized for both. Repeated values are taken as exact here, as mclust takes them: BIC is comparable only then.
 """
 
@@ -15,16 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness import RESULTS, Task, available, show  # before NumPy: it sets the number of threads
-
-# isort: split
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from blockmix import select
-from blockmix.datasets import load_ecoli, load_olive, load_wine
 from blockmix.metrics import adjusted_rand
+from experiments.data import available, load_ecoli, load_olive, load_wine, standardize
+from experiments.harness import RESULTS, Task, show
 
 SETS: dict[str, Callable[[], Any]] = {
     "Wine": load_wine,
@@ -38,13 +36,11 @@ KEPT = RESULTS / "mclust.csv"
 
 def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Standardized columns and classes of the sets that are here."""
-    found = {}
+    standardized = {}
     for name in available(SETS):
-        data = SETS[name]()
-        X = np.asarray(data.data, dtype=float)
-        X = X[:, X.std(axis=0) > 0]
-        found[name] = ((X - X.mean(axis=0)) / X.std(axis=0), np.asarray(data.target))
-    return found
+        bunch = SETS[name]()
+        standardized[name] = (standardize(bunch.data[:, bunch.data.std(axis=0) > 0]), bunch.target)
+    return standardized
 
 
 def run_mclust() -> None:
