@@ -15,8 +15,7 @@ from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from blockmix import BlockDiagonalCovariance, FactorBiclustering, GroupingWarning
-from blockmix.datasets import simulated
+from blockmix import BlockDiagonalCovariance, FactorBiclustering, GroupingWarning, datasets
 from blockmix.metrics import exact_recovery, mape
 
 # The likelihood.
@@ -70,7 +69,7 @@ def test_without_factors_it_is_the_diagonal_mixture() -> None:
 @pytest.mark.parametrize("N", [100, 300])
 def test_one_component_recovers_the_positive_design(N: int) -> None:
     # No warning either: warnings are errors here.
-    design = simulated.covariance_positive()
+    design = datasets.covariance_positive()
     for seed in range(5):
         X = design.sample(N, seed)
         model = FactorBiclustering(1, 3).fit(X)
@@ -80,7 +79,7 @@ def test_one_component_recovers_the_positive_design(N: int) -> None:
 
 
 def test_the_negative_design_fails_and_says_so() -> None:
-    design = simulated.covariance_negative()
+    design = datasets.covariance_negative()
     X = pd.DataFrame(design.sample(300, 0), columns=[f"c{j}" for j in range(12)])
     with pytest.warns(GroupingWarning) as caught:
         model = FactorBiclustering(1, 3).fit(X)
