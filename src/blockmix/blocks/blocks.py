@@ -334,3 +334,19 @@ def cholesky(matrix: FloatArray) -> FloatArray:
     raise ValueError(
         f"a block of {len(matrix)} columns has no positive definite covariance: check for NaN or zero variance"
     )
+
+
+def best_blocks(layout: Layout, flat: FloatArray, states: Mapping[int, FloatArray]) -> tuple[Blocks, dict[int, float]]:
+    """Best covariances in the shapes of a layout for flat covariances, and the deviances of the blocks not full.
+
+    Fits begin at the given states. Covariances of blocks that are not full are overwritten.
+    """
+    fitted: dict[int, FloatArray] = {}
+    deviances: dict[int, float] = {}
+    for b, model in layout.shaped:
+        block = block_of(flat, *layout.blocks[b].tolist())
+        fit = model.fit(block, states.get(b))
+        block[:], deviances[b] = fit.covariance, fit.deviance
+        if fit.state is not None:
+            fitted[b] = fit.state
+    return Blocks(layout, factorized(layout, flat), fitted), deviances

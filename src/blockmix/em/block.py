@@ -14,26 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import Blocks, Layout
+from blockmix.blocks.blocks import Blocks, Layout, best_blocks
 from blockmix.blocks.moments import Covariance, correlation, gathered, products, raised
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes
 from blockmix.em.loop import Regroup
-from blockmix.em.parameters import (
+from blockmix.em.parameters import Density, Parameters, Prior, log_joint, posterior
+from blockmix.em.sweep import (
     NO_VARIANCE,
     SINGULAR,
-    Density,
-    Parameters,
-    Prior,
-    best_blocks,
-    distances,
-    expanded,
+    Statistics,
     from_scatter,
-    log_joint,
+    full_scatter,
     maximize,
-    posterior,
+    sweep,
+    unit_parameters,
 )
-from blockmix.em.sweep import Statistics, full_scatter, sweep, unit_parameters
-from blockmix.em.tails import FIRST, LARGEST, LEAST, constants
+from blockmix.em.tails import FIRST, expanded, leap
 from blockmix.grouping.hierarchical import HierarchicalGrouping, topmost
 from blockmix.grouping.protocols import Grouping, Proposal
 from blockmix.partition import FloatArray, IntArray, Partition
@@ -41,7 +37,6 @@ from blockmix.rows import Chunk, Rows
 
 # Gain per row from which degrees of freedom leap, also at the loose tolerance: left to EM it takes 200 sweeps.
 _LEAP = 1e-4
-_FREEDOM = np.geomspace(LEAST, LARGEST, 16)  # candidates of a leap
 _TOGETHER = 2**26  # numbers in the full scatters that are held at once: 512 MB
 # Columns of a coarse block: of 40 columns with 30 % missing caps of 8, 16, 64 give ARI 0.90, 0.92, 0.99.
 _COARSE = 64
@@ -331,33 +326,3 @@ def _centered(statistics: Statistics, old: Parameters, start: int) -> Iterator[C
 def _digest(z: FloatArray) -> str:
     """Digest of responsibilities, which a checkpoint can hold where the array would be too large."""
     return sha256(np.ascontiguousarray(z, dtype=float).tobytes()).hexdigest()
-
-
-def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None:
-    """Parameters with other degrees of freedom, if that raises the log-likelihood by more than `enough`.
-
-    EM moves ν slowly where tails are light: on normal data it would take hundreds of sweeps to the largest value. With
-    the weights u integrated out only the responsibilities are missing, so moving ν alone to the best of a grid raises
-    the likelihood by at least the gain computed here.
-    """
-    present = parameters.degrees_of_freedom
-    assert present is not None
-    candidates = np.column_stack([present, np.tile(_FREEDOM, (len(present), 1))])
-    density = parameters.density(rows.has_missing)
-    sums = rows.map_sum(partial(_chunk_profile, density=density, candidates=candidates))
-    best = sums.argmax(axis=1, keepdims=True)
-    gain = np.take_along_axis(sums, best, axis=1).sum() - sums[:, 0].sum()
-    if not gain > enough:
-        return None
-    return replace(parameters, degrees_of_freedom=np.take_along_axis(candidates, best, axis=1)[:, 0])
-
-
-def _chunk_profile(chunk: Chunk, density: Density, candidates: FloatArray) -> FloatArray:
-    """Σ z log t(x; ν) of a chunk for candidates (G, M), without what does not depend on ν; shape (G, M)."""
-    from blockmix.em.kernels import profile
-
-    sums, p = np.zeros(candidates.shape), chunk.X.shape[1]
-    halves, _ = distances(chunk, density._replace(level=np.zeros(len(density.level))))
-    z, _, _ = posterior(chunk, density)
-    profile(chunk.weights, z, halves, candidates, constants(candidates, p), chunk.observed, sums)
-    return sums

@@ -1,4 +1,4 @@
-"""Parameters of the block mixture, log-densities of rows under them, and the M-step (paper, section 3).
+"""Parameters of the block mixture, and log-densities and distances of rows under them (paper, section 3).
 
 The density of a row with missing values is that of its values (docs/adr/0014). With heavy tails each row also has a
 weight u in each component, which is small where the row is far away (docs/adr/0013).
@@ -6,23 +6,20 @@ weight u in each component, which is small where the row is far away (docs/adr/0
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
+from scipy.stats import chi2
 
-from blockmix.blocks.blocks import SMALL, Blocks, Layout, block_of, factorized
-from blockmix.em.tails import new_freedom, student
+from blockmix.blocks.blocks import SMALL, Blocks, block_of
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk
 
-if TYPE_CHECKING:
-    from blockmix.em.sweep import Statistics
-
-SINGULAR = "component {} has no variance in some column: give a ridge above 0"
-NO_VARIANCE = 1e-26  # of a standardized column: what rounding leaves of none
+_CLEAN = 0.999  # share of the rows of a normal component that are not outliers
 
 
 class Density(NamedTuple):
@@ -163,11 +160,11 @@ def distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | 
     δ = (x − μ)ᵀΣ⁻¹(x − μ) + Σ_j Δ_j (Σ⁻¹)_jj over the columns that a row has: a rounded value has the mean of the
     values that it stands for.
     """
-    from blockmix.em.kernels import log_joint
+    from blockmix.em.kernels import block_log_joint
 
     joint = np.empty((len(chunk.X), len(density.level)))
     gain = np.zeros_like(joint) if chunk.has_missing else None
-    log_joint(chunk.X, chunk.units, chunk.rounding, density, joint, gain)
+    block_log_joint(chunk.X, chunk.units, chunk.rounding, density, joint, gain)
     return joint, gain
 
 
@@ -185,98 +182,88 @@ def _beyond(chunk: Chunk, density: Density) -> FloatArray:
     return nearest
 
 
-def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:
-    """New parameters from the statistics of a sweep; column groups and shapes stay."""
-    from blockmix.blocks.kernels import recenter
+def student(
+    joint: FloatArray, level: FloatArray, freedom: FloatArray, observed: IntArray, n_columns: int
+) -> FloatArray:
+    """Turn −½δ (m, G) into log π_g t(x; μ_g, Σ_g, ν_g) in place; return the weights u = (ν + p)/(ν + δ), shape (m, G).
 
-    layout, states = old.blocks.layout, old.blocks.states
-    if old.degrees_of_freedom is not None:
-        statistics, states = expanded(statistics, old, prior)
-    means = statistics.means(old.means)
-    scatter = statistics.scatter.copy()
-    recenter(scatter, statistics.mass, means - old.means, layout.order, layout.blocks, layout.first)
-    return from_scatter(statistics, means, layout, scatter, prior, states, old.degrees_of_freedom)
-
-
-def expanded(
-    statistics: Statistics, old: Parameters, prior: Prior, first: int = 0
-) -> tuple[Statistics, Mapping[int, FloatArray]]:
-    """Statistics with weights u/α in place of u, for the α that is best with the old covariances Σ (PX-EM).
-
-    A t distribution does not say in which units u is measured. With b = Σ(νn − κp) and a = (κ + ρ) Σ tr Σ⁻¹ over the
-    components that share a covariance, α solves a α² + b α = Σνm. The ascent stays exact and takes far fewer sweeps
-    where tails are heavy; without a prior the covariance is Σzu(x − μ)(x − μ)ᵀ/Σzu. The states of the old blocks are
-    returned as those of Σ/α, which new covariances must not be worse than. Full scatters begin at covariance `first`.
+    Parameters
+    ----------
+    joint : array of shape (m, G)
+    level : array of shape (G,)
+        log π_g − ½ log|2π Σ_g|, as of a normal component.
+    freedom : array of shape (G,)
+    observed : array of shape (m,)
+        Number of columns that each row has, at most `n_columns`; it takes the place of p.
+    n_columns : int
     """
-    layout, nu = old.blocks.layout, old.degrees_of_freedom
-    if statistics.tail is None or nu is None:
-        return statistics, old.blocks.states
-    a = layout.pooled((prior.shrinkage + prior.ridge) * old.summaries[2].sum(axis=1))
-    b = layout.pooled(nu * statistics.weight - prior.shrinkage * old.means.shape[1])
-    c = layout.pooled(nu * statistics.mass)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = 2 * c / (b + np.sqrt(b**2 + 4 * a * c))
-    scale = np.where(np.isfinite(scale) & (scale > 0), scale, 1.0)  # of a component without rows
-    full = statistics.scatter.ndim == 3
-    owners = scale[first : first + len(statistics.scatter), None, None] if full else scale[layout.owner]
-    each = np.repeat(scale, layout.n_sharing)
-    mass = statistics.mass / each
-    new = replace(
-        statistics,
-        mass=mass,
-        excess=statistics.excess / each[:, None],
-        blur=statistics.blur / each[:, None],
-        scatter=statistics.scatter / owners,
-        tail=statistics.tail + statistics.mass - statistics.weight * np.log(each) - mass,
-    )
-    return new, old.blocks.scaled(np.tile(scale[:, None] ** -0.5, old.means.shape[1])).states
+    from blockmix.em.kernels import student_densities
+
+    u = np.empty_like(joint)
+    student_densities(joint, level, freedom, student_constants(freedom, n_columns), observed, u)
+    return u
 
 
-def from_scatter(
-    statistics: Statistics,
-    means: FloatArray,
-    layout: Layout,
-    scatter: FloatArray,
-    prior: Prior,
-    states: Mapping[int, FloatArray],
-    freedom: FloatArray | None,
-) -> Parameters:
-    """Covariances (scatter + blur + (κ + ρ) I) / (n + κ), pooled over the components that share one.
+def student_constants(freedom: FloatArray, n_columns: int) -> FloatArray:
+    """Log of t's constant over the normal one's for ν (…,) and 0 … p columns, shape (…, p + 1)."""
+    half, c = freedom[..., None] / 2, np.arange(n_columns + 1) / 2
+    return np.asarray(gammaln(half + c) - gammaln(half) - c * np.log(half))
 
-    The scatter is flat and is used up. The degrees of freedom, if any, were `freedom` in the sweep.
+
+def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> FloatArray:
+    """δ_k of each column group of the component of each row, shape (m, K); NaN where that component has fewer groups.
+
+    As in the E-step a rounded value has the mean of the squared distances of the values that it stands for.
     """
-    from blockmix.blocks.kernels import normalize
-
-    counts, added = layout.pooled(statistics.weight), layout.pooled(statistics.blur)
-    # An empty component has the weight at which it became empty and the overall variances: finite without a prior, and
-    # with one no narrower than just before, so that the penalty does not grow.
-    empty = counts < statistics.least
-    if empty.any():
-        scatter[empty[layout.owner]] = 0
-        added = np.where(empty[:, None], statistics.least, added)
-        counts = np.where(empty, statistics.least, counts)
-    added = added + layout.n_sharing * (prior.shrinkage + prior.ridge)
-    divisors = counts + layout.n_sharing * prior.shrinkage
-    variances = normalize(scatter, added, divisors, layout.order, layout.blocks, layout.first)
-    if not (variances > NO_VARIANCE).all():
-        raise ValueError(SINGULAR.format(int(np.argmin(variances))))
-    blocks, _ = best_blocks(layout, scatter, states)
-    if freedom is not None and statistics.tail is not None:
-        freedom = new_freedom(statistics.tail, statistics.weight, freedom)
-    return Parameters(statistics.weight / statistics.weight.sum(), means, blocks, freedom)
+    most = max(partition.n_groups for partition in parameters.blocks.layout.partitions)
+    found = np.full((len(labels), most), np.nan)
+    for _, rows, own in _by_component(chunk, labels, parameters):
+        found[rows, : own.shape[1]] = own
+    return found
 
 
-def best_blocks(layout: Layout, flat: FloatArray, states: Mapping[int, FloatArray]) -> tuple[Blocks, dict[int, float]]:
-    """Best covariances in the shapes of a layout for flat covariances, and the deviances of the blocks not full.
+def farthest_groups(chunk: Chunk, labels: IntArray, parameters: Parameters) -> tuple[FloatArray, IntArray]:
+    """δ of each row from its component, and the column group in which it is least likely, shapes (m,).
 
-    Fits begin at the given states. Covariances of blocks that are not full are overwritten.
+    Groups of different sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    fitted: dict[int, FloatArray] = {}
-    deviances: dict[int, float] = {}
-    for b, model in layout.shaped:
-        block = block_of(flat, *layout.blocks[b].tolist())
-        fit = model.fit(block, states.get(b))
-        block[:], deviances[b] = fit.covariance, fit.deviance
-        if fit.state is not None:
-            fitted[b] = fit.state
-    return Blocks(layout, factorized(layout, flat), fitted), deviances
+    partitions = parameters.blocks.layout.partitions
+    most = max(partition.n_groups for partition in partitions)
+    distances, groups = np.empty(len(labels)), np.empty(len(labels), np.min_scalar_type(-most))
+    for g, rows, own in _by_component(chunk, labels, parameters):
+        sizes: FloatArray = partitions[g].sizes.astype(float)
+        if chunk.has_missing:
+            sizes = ~np.isnan(chunk.X[rows]) @ (partitions[g].labels[:, None] == np.arange(len(sizes))).astype(float)
+        spread = 2 / (9 * np.maximum(sizes, 1))
+        scores = (np.cbrt(own / np.maximum(sizes, 1)) - (1 - spread)) / np.sqrt(spread)
+        distances[rows] = own.sum(axis=1)
+        groups[rows] = np.where(sizes > 0, scores, -np.inf).argmax(axis=1)
+    return distances, groups
+
+
+def _by_component(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Iterator[tuple[int, IntArray, FloatArray]]:
+    """Each component that rows have, these rows, and their δ_k, shape (k, K)."""
+    from blockmix.em.kernels import block_distances
+    from blockmix.em.missing_kernels import TILE
+
+    density, gain = parameters.density(chunk.has_missing), np.empty(TILE) if chunk.has_missing else None
+    for g in np.unique(labels).tolist():
+        rows = np.flatnonzero(labels == g)
+        own = np.empty((len(rows), parameters.blocks.layout.partitions[g].n_groups))
+        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, own)
+        yield g, rows, np.minimum(own, np.finfo(chunk.X.dtype).max)
+
+
+def outlier_limits(n_columns: int) -> FloatArray:
+    """The score that one normal row in a thousand exceeds, for rows with 0 … p values, shape (p + 1,)."""
+    return np.asarray(chi2.ppf(_CLEAN, np.arange(n_columns + 1)))
+
+
+def outliers_of(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:
+    """Outlier scores and groups of the rows of a chunk with these components, and how many values they have."""
+    distances, groups = farthest_groups(chunk, labels, parameters)
+    return {
+        "outlier_scores_": distances.astype(chunk.X.dtype),
+        "outlier_groups_": groups,
+        "n_values_": chunk.observed.astype(np.min_scalar_type(chunk.X.shape[1])),
+    }

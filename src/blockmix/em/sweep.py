@@ -1,11 +1,12 @@
-"""One sweep over the rows: responsibilities, and the moments and log-likelihood they give (paper, section 3).
+"""One sweep over the rows, and the M-step from its statistics (paper, section 3).
 
-The statistics of a sweep add up over rows. While the column groups are fixed a sweep takes the scatter within blocks
+The statistics add up over rows. While the column groups are fixed a sweep takes the scatter within blocks
 only, Σ c² numbers per component; `full_scatter` takes all of it, so that new groups can be proposed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,14 +14,16 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from blockmix.blocks.blocks import Blocks, Layout, block_of
+from blockmix.blocks.blocks import Blocks, Layout, best_blocks, block_of
 from blockmix.blocks.moments import GramMatrix, products
-from blockmix.em.parameters import Density, Parameters, posterior
-from blockmix.em.tails import reweighted
+from blockmix.em.parameters import Density, Parameters, Prior, posterior
+from blockmix.em.tails import expanded, new_freedom, reweighted
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, Rows
 from blockmix.rows.measured import Additive
 
+SINGULAR = "component {} has no variance in some column: give a ridge above 0"
+NO_VARIANCE = 1e-26  # of a standardized column: what rounding leaves of none
 _EMPTY = 1e-10  # share of the rows below which a component has no moments of its own
 # Largest diagonal entry of Σ⁻¹ in standardized columns. The shortcut for a shared covariance loses this factor times
 # machine precision, the plain sweep does not: with copies of columns the trace fell by 1e-7 per row, at 1e4 by 1e-11.
@@ -283,3 +286,50 @@ def _chunk_sums(chunk: Chunk, z: FloatArray) -> FloatArray:
     values = chunk.values
     present = ~np.isnan(values)
     return np.stack([share.T @ np.where(present, values, 0), share.T @ present])
+
+
+def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:
+    """New parameters from the statistics of a sweep; column groups and shapes stay."""
+    from blockmix.blocks.kernels import recenter
+
+    layout, states = old.blocks.layout, old.blocks.states
+    if old.degrees_of_freedom is not None:
+        statistics, states = expanded(statistics, old, prior)
+    means = statistics.means(old.means)
+    scatter = statistics.scatter.copy()
+    recenter(scatter, statistics.mass, means - old.means, layout.order, layout.blocks, layout.first)
+    return from_scatter(statistics, means, layout, scatter, prior, states, old.degrees_of_freedom)
+
+
+def from_scatter(
+    statistics: Statistics,
+    means: FloatArray,
+    layout: Layout,
+    scatter: FloatArray,
+    prior: Prior,
+    states: Mapping[int, FloatArray],
+    freedom: FloatArray | None,
+) -> Parameters:
+    """Covariances (scatter + blur + (κ + ρ) I) / (n + κ), pooled over the components that share one.
+
+    The scatter is flat and is used up. The degrees of freedom, if any, were `freedom` in the sweep.
+    """
+    from blockmix.blocks.kernels import normalize
+
+    counts, added = layout.pooled(statistics.weight), layout.pooled(statistics.blur)
+    # An empty component has the weight at which it became empty and the overall variances: finite without a prior, and
+    # with one no narrower than just before, so that the penalty does not grow.
+    empty = counts < statistics.least
+    if empty.any():
+        scatter[empty[layout.owner]] = 0
+        added = np.where(empty[:, None], statistics.least, added)
+        counts = np.where(empty, statistics.least, counts)
+    added = added + layout.n_sharing * (prior.shrinkage + prior.ridge)
+    divisors = counts + layout.n_sharing * prior.shrinkage
+    variances = normalize(scatter, added, divisors, layout.order, layout.blocks, layout.first)
+    if not (variances > NO_VARIANCE).all():
+        raise ValueError(SINGULAR.format(int(np.argmin(variances))))
+    blocks, _ = best_blocks(layout, scatter, states)
+    if freedom is not None and statistics.tail is not None:
+        freedom = new_freedom(statistics.tail, statistics.weight, freedom)
+    return Parameters(statistics.weight / statistics.weight.sum(), means, blocks, freedom)

@@ -21,8 +21,7 @@ from blockmix.blocks.moments import worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
-from blockmix.em.outliers import group_distances, outlier_limits, outliers_of
-from blockmix.em.parameters import Density, Parameters, Prior, log_joint
+from blockmix.em.parameters import Density, Parameters, Prior, group_distances, log_joint, outlier_limits, outliers_of
 from blockmix.em.sweep import Statistics, expected
 from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable, probabilities
 from blockmix.estimators.resampling import mixture_stability

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 
 from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.em.loop import SPARE, Family, LoopState, Outcome, P, S, Start, first_state, multistart, run
-from blockmix.em.parameters import Parameters, Prior, maximize
-from blockmix.em.sweep import expected, sweep
+from blockmix.em.parameters import Parameters, Prior
+from blockmix.em.sweep import expected, maximize, sweep
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import ArrayRows, Rows
 from blockmix.starts.clusterings import by_ranks, clip, clusterings, distinct, given, kmeans, seeds
