@@ -18,7 +18,7 @@ from blockmix.blocks.blocks import Blocks
 from blockmix.em.factor import FactorParameters
 from blockmix.em.parameters import Parameters
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.estimators.factor import FactorBiclustering, _check_letters
+from blockmix.estimators.factor import FactorBiclustering, check_letters
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.importance import Topic
 from blockmix.estimators.stored import VALUES, is_label, is_positive, is_real, require, restore_state
@@ -124,12 +124,10 @@ def check_gaussian(model: GaussianBiclustering) -> None:
 
 def check_factor(model: FactorBiclustering) -> None:
     """Refuse a factor mixture whose attributes are not those of its parameters."""
-    lengths = _check_mixture(model, "location_", "scale_", "_fitted")
+    lengths = _check_mixture(model, "location_", "scale_", "_letters")
     parameters = model._parameters
     require(isinstance(parameters, FactorParameters), "there is no mixture")
-    letters, q = model._fitted
-    _check_letters(letters)
-    require(parameters.factor_variances.shape[1] == q, f"the mixture has not {q} groups of columns")
+    check_letters(model._letters)
     require(is_positive(model.scale_), "scale_ is not above 0")
     require(parameters.means.shape == (lengths["G"], lengths["p"]), "the mixture has other components or columns")
     means = parameters.means * model.scale_ + model.location_
