@@ -15,13 +15,13 @@ from sklearn.exceptions import NotFittedError
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from blockmix.plotting.axes import MOST_PIXELS
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, plotting, select
 from blockmix.partition import Partition
-from blockmix.plotting.axes import MOST_PIXELS
 from blockmix.plotting.views import component_view, observed_correlation
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from blockmix.plotting.binning import binned, bins, cluster_bins
 
 from blockmix.partition import Partition
-from blockmix.plotting.binning import binned, bins, cluster_bins
 from blockmix.plotting.views import aligned_labels, board_view, observed_correlation, row_order
 
 

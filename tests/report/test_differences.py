@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blockmix.report.differences import Centers, differences, group_scores
+from blockmix.report.pixels import fractions, triangle
+from blockmix.report.rows import row_list, row_map
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
 from blockmix.report import rows as rows_module
-from blockmix.report.differences import Centers, differences, group_scores
-from blockmix.report.pixels import fractions, triangle
-from blockmix.report.rows import row_list, row_map
 from blockmix.report.subject import Subject
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from blockmix.report.pixels import encoded, two_triangles
 from sklearn.datasets import load_wine
 
 from blockmix import (
@@ -29,7 +30,6 @@ from blockmix.grouping.protocols import Proposal
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import Partition
 from blockmix.report import write_report
-from blockmix.report.pixels import encoded, two_triangles
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -10,13 +10,13 @@ import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
+from blockmix.report.differences import Centers
 from browsing import Visit, needs_browser
 from sklearn.datasets import load_wine
 
 from blockmix import GaussianBiclustering
 from blockmix.estimators.stability import Stability
 from blockmix.report import write_report
-from blockmix.report.differences import Centers
 
 pytestmark = needs_browser
 

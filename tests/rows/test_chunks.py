@@ -15,7 +15,6 @@ from blockmix.rows import ArrayRows, Chunk, Rows, opened
 from blockmix.rows.measured import Spread, total
 
 
-
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)  # chunks of 64 rows

@@ -18,10 +18,11 @@ from blockmix.blocks.blocks import Blocks
 from blockmix.em.factor import FactorParameters
 from blockmix.em.parameters import Parameters
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.estimators.factor import FactorBiclustering, _check_letters
+from blockmix.estimators.factor import FactorBiclustering, check_letters
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.importance import Topic
 from blockmix.estimators.stored import VALUES, is_label, is_positive, is_real, require, restore_state
+from blockmix.estimators.terms import Lexicon, default_vectorizer
 from blockmix.estimators.topics import TopicBiclustering
 from blockmix.files import checkpoint as model_file
 from blockmix.files.archive import Refusal
@@ -124,12 +125,10 @@ def check_gaussian(model: GaussianBiclustering) -> None:
 
 def check_factor(model: FactorBiclustering) -> None:
     """Refuse a factor mixture whose attributes are not those of its parameters."""
-    lengths = _check_mixture(model, "location_", "scale_", "_fitted")
+    lengths = _check_mixture(model, "location_", "scale_", "_letters")
     parameters = model._parameters
     require(isinstance(parameters, FactorParameters), "there is no mixture")
-    letters, q = model._fitted
-    _check_letters(letters)
-    require(parameters.factor_variances.shape[1] == q, f"the mixture has not {q} groups of columns")
+    check_letters(model._letters)
     require(is_positive(model.scale_), "scale_ is not above 0")
     require(parameters.means.shape == (lengths["G"], lengths["p"]), "the mixture has other components or columns")
     means = parameters.means * model.scale_ + model.location_
@@ -174,7 +173,6 @@ def check_topics(model: TopicBiclustering) -> None:
         model, *needed, "group_names_", "topics_", "without_terms_", "mixture_", "_lexicon", "n_vocabulary_"
     )
     G, K, t = (lengths[letter] for letter in "GKt")
-    check_gaussian(model.mixture_)
     require(model.mixture_.means_.shape == (G, t), "the mixture has other topics or terms")
     require(sorted(model.components_.tolist()) == list(range(G)), "components_ does not name each component once")
     require(is_positive(model._group_means), "a group of terms has no weight")
@@ -234,12 +232,21 @@ def _restored(cls: Any, check: Callable[[Any], None], parameters: dict[str, Any]
     return model
 
 
+def _restored_topics(parameters: dict[str, Any], state: dict[str, Any]) -> TopicBiclustering:
+    """The estimator from what its method `save` has written: the mixture and the lexicon as plain values."""
+    if "mixture_" in state:
+        state["mixture_"] = _restored(GaussianBiclustering, check_gaussian, *state["mixture_"])
+        vectorizer = default_vectorizer(parameters["stop_words"], parameters["ngrams"])
+        state["_lexicon"] = Lexicon.unpacked(state["_lexicon"], vectorizer)
+    model: TopicBiclustering = _restored(TopicBiclustering, check_topics, parameters, state)
+    return model
+
+
 ESTIMATORS: dict[str, model_file.Restore] = {
     cls.__name__: partial(_restored, cls, check)
     for cls, check in (
         (BlockDiagonalCovariance, check_block_diagonal),
         (FactorBiclustering, check_factor),
         (GaussianBiclustering, check_gaussian),
-        (TopicBiclustering, check_topics),
     )
-}
+} | {"TopicBiclustering": _restored_topics}

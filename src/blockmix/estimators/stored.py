@@ -193,13 +193,14 @@ VALUES = Codecs(
 )
 
 
-def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write an estimator to a file that `load` reads; an existing file is replaced as a whole."""
+def save_model(estimator: Any, path: str | os.PathLike[str], state: dict[str, Any] | None = None) -> None:
+    """Write an estimator to a file that `load` reads, by default with its `fitted_state`; an old file is replaced."""
     if not type(estimator).__module__.startswith("blockmix."):
         raise TypeError(
             f"{type(estimator).__name__} is not an estimator of blockmix, so load would not know it: pickle it instead"
         )
-    content = {"parameters": estimator.get_params(deep=False), "state": fitted_state(estimator)}
+    state = fitted_state(estimator) if state is None else state
+    content = {"parameters": estimator.get_params(deep=False), "state": state}
     write(path, type(estimator).__name__, content, VALUES)
 
 
