@@ -155,23 +155,13 @@ def partition_prices(n_columns: int) -> FloatArray:
     log p + Σ_{j<c} log(p/j): a group may begin at any of p columns, and the j-th column that joins it was one of p/j
     as likely ones, as in a Chinese restaurant process. A column alone takes no choice and costs nothing. Without this
     price the best of the many possible groups pays for its parameters by chance: of 30 independent columns BIC alone
-    groups half (100 rows) or a fifth (1000 rows).
+    groups half (100 rows) or a fifth (1000 rows). All columns in one full group are no choice and cost nothing.
     """
     sizes = np.arange(n_columns + 1)
     prices = sizes * np.log(n_columns) - gammaln(np.maximum(sizes, 1))
     prices[:2] = 0
     prices.flags.writeable = False
     return np.asarray(prices)
-
-
-def partition_price(partition: Partition) -> float:
-    """Log-likelihood that the choice of the groups must earn, the sum of `partition_prices` over the groups.
-
-    All columns in one group, the full covariance, take no choice and cost nothing.
-    """
-    if partition.n_groups == 1:
-        return 0.0
-    return float(partition_prices(partition.n_columns)[partition.sizes].sum())
 
 
 def column_names(estimator: Any) -> list[str]:

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import SPARSE_CHECKS, Matrix
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, load, select
-from blockmix.datasets import simulated
+from blockmix import datasets
 from blockmix.em.loop import Progress
 from blockmix.estimators.mixture import FitWarning
 from blockmix.metrics import exact_recovery, mape
@@ -68,7 +68,7 @@ def test_without_factors_it_is_the_diagonal_mixture() -> None:
 
 def test_one_component_recovers_the_positive_design() -> None:
     # No warning either: warnings are errors here.
-    design = simulated.covariance_positive()
+    design = datasets.covariance_positive()
     for seed, N in ((0, 100), (1, 100), (2, 300), (3, 300)):
         X = design.sample(N, seed)
         model = FactorBiclustering(1, 3).fit(X)
@@ -78,7 +78,7 @@ def test_one_component_recovers_the_positive_design() -> None:
 
 
 def test_the_negative_design_fails_and_the_warning_names_columns_and_groups() -> None:
-    design = simulated.covariance_negative()
+    design = datasets.covariance_negative()
     X = pd.DataFrame(design.sample(300, 0), columns=[f"c{j}" for j in range(12)])
     with pytest.warns(FitWarning) as caught:
         model = FactorBiclustering(1, 3).fit(X)

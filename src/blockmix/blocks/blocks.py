@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dtrtri
 
 from blockmix.blocks.moments import Covariance
 from blockmix.blocks.shapes import FULL, BlockModel
-from blockmix.partition import FloatArray, IntArray, Partition, partition_price, partition_prices
+from blockmix.partition import FloatArray, IntArray, Partition, partition_prices
 
 # Largest block that the compiled loops factor; LAPACK is faster from here on and calling it costs 10 µs a block.
 SMALL = 48
@@ -59,7 +59,7 @@ class Layout:
     n_parameters : int
         Free parameters of the distinct covariances.
     partition_price : float
-        Price of choosing these groups, and structures within them; see `partition.partition_price`.
+        Price of choosing these groups, and structures within them; see `partition.partition_prices`.
     """
 
     def __init__(
@@ -92,13 +92,12 @@ class Layout:
     def _costs(self, sizes: list[int]) -> tuple[int, float]:
         """Free parameters of the distinct covariances, and the price of choosing their groups and structures."""
         p = self.order.shape[1]
-        parameters = sum(partition.n_parameters for partition in self.distinct)
-        price = sum(partition_price(partition) for partition in self.distinct)
+        prices, parameters = partition_prices(p), sum(c * (c + 1) // 2 for c in sizes)
+        price = sum(float(prices[c]) for c in sizes if c < p)  # one full group is not a choice
         for b, model in self.shaped:
             c = sizes[b]
             parameters += model.n_parameters(c) - c * (c + 1) // 2
-            # One group of a few factors is a choice; one full group is not.
-            price += model.choice_price(c, p) + (float(partition_prices(p)[p]) if c == p else 0.0)
+            price += model.choice_price(c, p) + (float(prices[p]) if c == p else 0.0)
         return parameters, price
 
     @cached_property
@@ -202,8 +201,8 @@ class Blocks:
         scales = np.broadcast_to(scale, (len(layout.distinct), layout.order.shape[1]))
         factors *= np.concatenate(
             [
-                np.repeat(own[partition.order], np.repeat(partition.sizes, partition.sizes))
-                for own, partition in zip(scales, layout.distinct, strict=True)
+                np.repeat(scales[d, layout.order[d]], np.repeat(partition.sizes, partition.sizes))
+                for d, partition in enumerate(layout.distinct)
             ]
         )
         for b, model in layout.shaped:

@@ -85,6 +85,7 @@ class BlockFamily:
     heavy: bool = False
     as_rows: bool = False
     loose: float = 1e-2
+    sweep = staticmethod(sweep)
 
     def first(self, rows: Rows, z: FloatArray) -> Regroup[Parameters]:
         """Parameters from responsibilities z, shape (N, G), with the first column groups."""
@@ -111,10 +112,6 @@ class BlockFamily:
             return {names.get(self.n_groups, "given groups"): self}
         one = {"one group": held(n_groups=(1,) * G)} if judged else {}
         return {"rule": self, **one, "alone": held(n_groups=(n_columns,) * G)}
-
-    def sweep(self, rows: Rows, parameters: Parameters) -> Statistics:
-        """E-step."""
-        return sweep(rows, parameters)
 
     def objective(self, statistics: Statistics, parameters: Parameters) -> float:
         """Log-likelihood + penalty of the prior − price of the covariance parameters."""
@@ -161,7 +158,7 @@ class BlockFamily:
         layouts: list[Layout] = []
         kept_states, flat, changed, statistics = dict[int, FloatArray](), list[FloatArray](), not judge, None
         for g, statistics, scatter, states in self._scatters(rows, old, z):
-            S, n = self._covariance(g, scatter, statistics, old.blocks.layout)
+            S, n, scatter = self._covariance(g, scatter, statistics, old)
             present = replace(old.blocks, states=states)[g * old.blocks.layout.n_sharing] if judge else None
             layout, chosen = self._better(S, n, self._proposed(g, S, n), present)
             changed |= layout is not (present and present.layout)
@@ -180,7 +177,7 @@ class BlockFamily:
     def _scatters(
         self, rows: Rows, old: Parameters, z: FloatArray | Density | None
     ) -> Iterator[tuple[int, Statistics, Covariance, Mapping[int, FloatArray]]]:
-        """Number, statistics, full scatter (p, p) about the new means, and states, of each distinct covariance.
+        """Number, statistics, full scatter (p, p) about the old means, and states, of each distinct covariance.
 
         Full scatters of as many components as fit in memory are taken in one pass.
         """
@@ -191,7 +188,7 @@ class BlockFamily:
             states = old.blocks.states
             if self.heavy:
                 statistics, states = expanded(statistics, old, self.prior, start)
-            for g, scatter in enumerate(_centered(statistics, old, start), start=start):
+            for g, scatter in enumerate(statistics.scatter, start=start):
                 yield g, statistics, scatter, states
 
     def proposals(self, statistics: Statistics, parameters: Parameters) -> list[Partition]:
@@ -199,27 +196,33 @@ class BlockFamily:
 
         The statistics have the full scatters of all components, which are used up.
         """
-        scatters = enumerate(_centered(statistics, parameters, 0))
-        covariances = [
-            (g, *self._covariance(g, scatter, statistics, parameters.blocks.layout)) for g, scatter in scatters
-        ]
-        return [self._proposed(*covariance).distinct[0] for covariance in covariances]
+        partitions = []
+        for g, scatter in enumerate(statistics.scatter):
+            S, n, _ = self._covariance(g, scatter, statistics, parameters)
+            partitions.append(self._proposed(g, S, n).distinct[0])
+        return partitions
 
     def _covariance(
-        self, g: int, scatter: Covariance, statistics: Statistics, layout: Layout
-    ) -> tuple[Covariance, float]:
-        """Covariance with the prior and what rounding leaves in it, and the rows and pseudo-rows that it rests on."""
-        p, prior = len(scatter), self.prior
-        weight = float(layout.pooled(statistics.weight)[g])
+        self, g: int, scatter: Covariance, statistics: Statistics, old: Parameters
+    ) -> tuple[Covariance, float, Covariance]:
+        """Covariance with the prior and what rounding leaves in it, rows that it rests on, and scatter.
+
+        Pseudo-rows count as rows. The scatter is about the new means.
+        """
+        p, prior, layout = len(scatter), self.prior, old.blocks.layout
+        members = slice(g * layout.n_sharing, (g + 1) * layout.n_sharing)
+        shift = (statistics.means(old.means) - old.means)[members]
+        scatter -= products(np.sqrt(statistics.mass[members])[:, None] * shift, scatter)
+        weight = float(statistics.weight[members].sum())
         n = weight + layout.n_sharing * prior.shrinkage
         if weight < statistics.least:
             # An empty component has the overall variances and nothing to group.
-            return raised(products(np.zeros((1, p)), scatter), np.ones(p)), max(n, 2.0)
-        added = layout.pooled(statistics.blur)[g] + layout.n_sharing * (prior.shrinkage + prior.ridge)
+            return raised(products(np.zeros((1, p)), scatter), np.ones(p)), max(n, 2.0), scatter
+        added = statistics.blur[members].sum(axis=0) + layout.n_sharing * (prior.shrinkage + prior.ridge)
         S = raised(scatter / n, added / n)
         if not (S.diagonal() > NO_VARIANCE).all():
             raise ValueError(SINGULAR.format(g))
-        return S, n
+        return S, n, scatter
 
     def _proposed(self, g: int, S: Covariance, n: float) -> Layout:
         wanted: Any = self.n_groups[g]
@@ -312,15 +315,6 @@ class _Coarse:
             return Proposal(Partition.single(p))
         tree = HierarchicalGrouping().tree(correlation(S))
         return Proposal(topmost(tree, tree[:, 3] <= _COARSE))
-
-
-def _centered(statistics: Statistics, old: Parameters, start: int) -> Iterator[Covariance]:
-    """The scatters of distinct covariances from `start` on, moved in place to the new means."""
-    shift = statistics.means(old.means) - old.means
-    for g, scatter in enumerate(statistics.scatter, start=start):
-        members = slice(g * old.blocks.layout.n_sharing, (g + 1) * old.blocks.layout.n_sharing)
-        scatter -= products(np.sqrt(statistics.mass[members])[:, None] * shift[members], scatter)
-        yield scatter
 
 
 def _digest(z: FloatArray) -> str:

@@ -222,23 +222,25 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     return found
 
 
-def farthest_groups(chunk: Chunk, labels: IntArray, parameters: Parameters) -> tuple[FloatArray, IntArray]:
-    """δ of each row from its component, and the column group in which it is least likely, shapes (m,).
+def outliers_of(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:
+    """Outlier scores and groups of the rows of a chunk with these components, and how many values they have.
 
-    Groups of different sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
+    The score is δ of a row from its component, the group that in which it is least likely. Groups of different sizes,
+    or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    partitions = parameters.blocks.layout.partitions
-    most = max(partition.n_groups for partition in partitions)
-    distances, groups = np.empty(len(labels)), np.empty(len(labels), np.min_scalar_type(-most))
-    for g, rows, own in _by_component(chunk, labels, parameters):
+    partitions, p = parameters.blocks.layout.partitions, chunk.X.shape[1]
+    n_groups = max(partition.n_groups for partition in partitions)
+    distances, groups = np.empty(len(labels)), np.empty(len(labels), np.min_scalar_type(-n_groups))
+    for g, rows, by_group in _by_component(chunk, labels, parameters):
         sizes: FloatArray = partitions[g].sizes.astype(float)
         if chunk.has_missing:
             sizes = ~np.isnan(chunk.X[rows]) @ (partitions[g].labels[:, None] == np.arange(len(sizes))).astype(float)
         spread = 2 / (9 * np.maximum(sizes, 1))
-        scores = (np.cbrt(own / np.maximum(sizes, 1)) - (1 - spread)) / np.sqrt(spread)
-        distances[rows] = own.sum(axis=1)
+        scores = (np.cbrt(by_group / np.maximum(sizes, 1)) - (1 - spread)) / np.sqrt(spread)
+        distances[rows] = by_group.sum(axis=1)
         groups[rows] = np.where(sizes > 0, scores, -np.inf).argmax(axis=1)
-    return distances, groups
+    n_values = chunk.observed.astype(np.min_scalar_type(p))
+    return {"outlier_scores_": distances.astype(chunk.X.dtype), "outlier_groups_": groups, "n_values_": n_values}
 
 
 def _by_component(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Iterator[tuple[int, IntArray, FloatArray]]:
@@ -257,13 +259,3 @@ def _by_component(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Ite
 def outlier_limits(n_columns: int) -> FloatArray:
     """The score that one normal row in a thousand exceeds, for rows with 0 … p values, shape (p + 1,)."""
     return np.asarray(chi2.ppf(_CLEAN, np.arange(n_columns + 1)))
-
-
-def outliers_of(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:
-    """Outlier scores and groups of the rows of a chunk with these components, and how many values they have."""
-    distances, groups = farthest_groups(chunk, labels, parameters)
-    return {
-        "outlier_scores_": distances.astype(chunk.X.dtype),
-        "outlier_groups_": groups,
-        "n_values_": chunk.observed.astype(np.min_scalar_type(chunk.X.shape[1])),
-    }

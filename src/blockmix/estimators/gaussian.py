@@ -140,6 +140,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     """
 
     _parameters: Parameters
+    _numbers = ("tol", "ridge")
     _describe = staticmethod(outliers_of)
 
     def __init__(
@@ -315,7 +316,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_number("ridge")
         if self.tails not in ("normal", "t"):
             raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
         if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):

@@ -106,6 +106,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     n_parameters_: int
     resolution_: Resolution
     _parameters: P
+    _numbers: tuple[str, ...] = ("tol",)  # parameters that are numbers of at least 0
     # Returns more attributes, by name, of the rows of a chunk with these components, each of shape (m,).
     _describe: Callable[..., dict[str, Any]] | None = None
 
@@ -208,14 +209,12 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     def _check_parameters(self) -> None:
         for name in ("n_components", "n_init", "max_iter"):
             check_whole(name, getattr(self, name))
-        self._check_number("tol")
+        for name in self._numbers:
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+                raise ValueError(f"{name}={value!r} must be a number that is at least 0")
         if isinstance(self.init, str) and self.init not in ("auto", "kmeans"):
             raise ValueError(f"init={self.init!r} must be auto, kmeans, or an array of labels or responsibilities")
-
-    def _check_number(self, name: str) -> None:
-        value = getattr(self, name)
-        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-            raise ValueError(f"{name}={value!r} must be a number that is at least 0")
 
     def _described(
         self, X: Any, sample_weight: ArrayLike | None, rng: np.random.RandomState

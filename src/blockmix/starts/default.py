@@ -272,37 +272,29 @@ def short_em(
     # Components come first: sums over the last of three axes take twice the time of all the rest.
     G, S, N = z.shape
     total = _DEGREES + p
-    value, share = np.empty(S), np.empty((G, S))
+    value, share, (i, j) = np.empty(S), np.empty((G, S)), np.triu_indices(p)
     for _ in range(n_sweeps):
         share = np.maximum(z @ weights, np.finfo(np.float32).tiny)
-        coefficients, logdet = _distance_coefficients(phi, p, (z * u * weights).reshape(G * S, N))
-        squares = np.maximum(coefficients @ phi, 0).reshape(G, S, N)
-        u = total / (_DEGREES + squares)
+        sums = ((z * u * weights).reshape(G * S, N) @ phi.T).astype(float)
+        weight = np.maximum(sums[:, -1:], np.finfo(float).tiny)
+        squares, means = np.split(sums[:, :-1] / weight, [len(i)], axis=1)
+        covariance = np.empty((len(means), p, p))
+        covariance[:, i, j] = covariance[:, j, i] = squares - means[:, i] * means[:, j]
+        covariance[:, range(p), range(p)] += _FLOOR
+        precision, logdet = np.linalg.inv(covariance), np.linalg.slogdet(covariance)[1].astype(np.float32)
+        linear = np.einsum("cij,cj->ci", precision, means)
+        quadratic = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
+        constant = np.einsum("ci,ci->c", linear, means)[:, None]
+        coefficients = np.concatenate([quadratic, -2 * linear, constant], axis=1).astype(np.float32)
+        u = total / (_DEGREES + np.maximum(coefficients @ phi, 0).reshape(G, S, N))
         joint = (0.5 * total) * np.log(u)
         joint += (np.log(share) - 0.5 * logdet.reshape(G, S))[:, :, None]
         top = joint.max(axis=0)
         z = np.exp(joint - top)
-        sums = z.sum(axis=0)
-        z /= sums
-        value = (top + np.log(sums)) @ weights
+        density = z.sum(axis=0)
+        z /= density
+        value = (top + np.log(density)) @ weights
     return z, u, value, (share <= least).sum(axis=0)
-
-
-def _distance_coefficients(phi: FloatArray, p: int, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Coefficients (C, D) of the distances in the products for C weighted components (C, N), and log|Σ| (C,)."""
-    i, j = np.triu_indices(p)
-    sums = (share @ phi.T).astype(float)
-    weight = np.maximum(sums[:, -1:], np.finfo(float).tiny)
-    squares, means = np.split(sums[:, :-1] / weight, [len(i)], axis=1)
-    covariance = np.empty((len(means), p, p))
-    covariance[:, i, j] = covariance[:, j, i] = squares - means[:, i] * means[:, j]
-    covariance[:, range(p), range(p)] += _FLOOR
-    precision = np.linalg.inv(covariance)
-    linear = np.einsum("cij,cj->ci", precision, means)
-    quadratic = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
-    constant = np.einsum("ci,ci->c", linear, means)[:, None]
-    coefficients = np.concatenate([quadratic, -2 * linear, constant], axis=1).astype(np.float32)
-    return coefficients, np.linalg.slogdet(covariance)[1].astype(np.float32)
 
 
 def by_neighbors(rows: ArrayRows) -> FloatArray:
