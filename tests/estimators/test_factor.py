@@ -18,8 +18,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import SPARSE_CHECKS, Matrix
 
-from blockmix import BlockDiagonalCovariance, FactorBiclustering, load, select
-from blockmix import datasets
+from blockmix import BlockDiagonalCovariance, FactorBiclustering, datasets, load, select
 from blockmix.em.loop import Progress
 from blockmix.estimators.mixture import FitWarning
 from blockmix.metrics import exact_recovery, mape

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fits import LABELS, Fit, quiet, table
+from fits import LABELS, Fit, drawn, quiet, table
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix
@@ -19,13 +19,13 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import Progress
-from blockmix.estimators import mixture as em_mixture
-from blockmix.estimators.mixture import CautionWarning
+from blockmix.estimators.mixture import FitWarning
+from blockmix.starts import default
 
 
 def test_the_iteration_limit_warns() -> None:
     with pytest.warns(ConvergenceWarning) as warned:
-        model = Fit(2, 2, init="random", random_state=0, max_iter=1).fit(table())
+        model = Fit(2, 2, init=drawn(0), max_iter=1).fit(table())
     assert [str(one.message) for one in warned] == [
         "EM stopped at max_iter=1 before it converged: raise max_iter or tol"
     ]
@@ -64,7 +64,7 @@ def test_few_rows_of_rounded_values_do_not_rest_on_the_ridge(rounding: bool) -> 
     labels = np.repeat([0, 1], [59, 1])
     likelihoods = []
     for ridge in (1e-6, 1e-12):
-        with pytest.warns(CautionWarning if rounding else ConvergenceWarning, match=r"^component 1 has 1\.0 rows"):
+        with pytest.warns(FitWarning if rounding else ConvergenceWarning, match=r"^component 1 has 1\.0 rows"):
             model = Fit(2, 2, init=labels, rounding=rounding, ridge=ridge).fit(X)
         assert (model.outcome_ == "degenerate") is not rounding
         likelihoods.append(model.log_likelihood_)
@@ -118,13 +118,10 @@ def interrupt_at(count: int) -> Callable[[Progress], None]:
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        ({"init": "random"}, 1),
-        ({"init": "random"}, 6),
-        ({"init": "random", "n_init": 3}, 30),
-        ({"init": "random", "n_init": 4, "n_jobs": 2}, 4),
-        ({"init": "portfolio"}, 5),
-        ({"init": "portfolio"}, 40),
-        ({"init": "portfolio", "n_jobs": 2}, 40),
+        ({"init": drawn(0, n_components=3)}, 1),
+        ({"init": drawn(0, n_components=3)}, 6),
+        ({"init": "kmeans", "n_init": 3}, 30),
+        ({"init": "auto", "n_init": 2}, 3),
     ],
 )
 def test_an_interrupt_leaves_a_usable_mixture(options: dict[str, Any], count: int) -> None:
@@ -148,11 +145,11 @@ class Interrupting(Fit):
 
     times = 1
 
-    def _describer(self) -> Any:
+    def _scorer(self) -> Any:
         if self.times:
             self.times -= 1
             raise KeyboardInterrupt
-        return super()._describer()
+        return super()._scorer()
 
 
 def test_an_interrupt_while_the_rows_are_labelled_keeps_the_fit() -> None:
@@ -172,18 +169,18 @@ def test_an_interrupt_while_the_rows_are_labelled_keeps_the_fit() -> None:
 
 def test_an_interrupt_while_a_part_of_the_rows_is_fitted_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     # Red if the fit goes on with all rows as if nothing had happened.
-    monkeypatch.setattr(em_mixture, "_PART_ROWS", 40)
-    monkeypatch.setattr(em_mixture, "_PART_NUMBERS", 0)
+    monkeypatch.setattr(default, "_PART_ROWS", 40)
+    monkeypatch.setattr(default, "_PART_NUMBERS", 0)
     sizes: list[int] = []
     sweep, last = BlockFamily.sweep, math.inf
 
-    def interrupted(self: Any, rows: Any, parameters: Any) -> Any:
+    def interrupted(rows: Any, parameters: Any) -> Any:
         sizes.append(rows.n_rows)
         if len(sizes) == last:
             raise KeyboardInterrupt
-        return sweep(self, rows, parameters)
+        return sweep(rows, parameters)
 
-    monkeypatch.setattr(BlockFamily, "sweep", interrupted)
+    monkeypatch.setattr(BlockFamily, "sweep", staticmethod(interrupted))
     quiet(table(), random_state=0)
     last = sizes.count(40)  # sweeps of the part
     assert sizes[last:] == [80] * (len(sizes) - last)
@@ -205,7 +202,7 @@ def test_a_callback_sees_the_trace_of_every_start() -> None:
     reported: list[Progress] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = Fit(3, 2, init="random", n_init=3, random_state=0).fit(table(), callback=reported.append)
+        model = Fit(3, 2, init="kmeans", n_init=3, random_state=0).fit(table(), callback=reported.append)
     winner = [progress for progress in reported if progress.start == model.starts_[0][0]]
     # Red if the objective of standardized columns is reported: the trace is in the units of the table.
     assert_allclose([progress.objective for progress in winner], model.log_likelihood_trace_)
@@ -214,27 +211,6 @@ def test_a_callback_sees_the_trace_of_every_start() -> None:
         own = [progress for progress in reported if progress.start == name]
         assert len(own) == iterations
         assert own[-1].objective == pytest.approx(objective)
-
-
-def test_verbose_prints_a_line_per_start_or_per_iteration(capsys: pytest.CaptureFixture[str]) -> None:
-    options = {"n_components": 3, "n_column_groups": 2, "init": "random", "n_init": 3, "random_state": 0}
-    model = quiet(table(), **options)
-    assert capsys.readouterr().out == ""
-    quiet(table(), verbose=1, **options)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["random 1", "random 2", "random 3"]
-    quiet(table(), verbose=2, **options)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == sum(iterations for _, _, iterations in model.starts_)
-    name, objective, iterations = model.starts_[0]
-    assert f"{name}: iteration {iterations - 1}, objective {objective:.4f}" in lines
-
-
-def test_verbose_portfolio_prints_each_start_once(capsys: pytest.CaptureFixture[str]) -> None:
-    model = quiet(table(apart=0.5), init="portfolio", random_state=0, verbose=1, max_iter=60, tol=1e-7)
-    names = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
-    assert sorted(names) == sorted(name for name, _, _ in model.starts_)
-    assert max(iterations for _, _, iterations in model.starts_) > 25  # some went on
 
 
 def blas_threads() -> set[int]:

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import oracles
 import pytest
-from fits import LABELS, SETTINGS, STARTS, TRUTH, Fit, assert_same_mixture, every_setting, quiet, table
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from fits import LABELS, SETTINGS, STARTS, TRUTH, Fit, assert_same_mixture, drawn, every_setting, quiet, table
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
-from strategies import Matrix, rescaled, seeds
+from strategies import Matrix, rescaled
 
 from blockmix.partition import Partition
 
@@ -117,7 +115,7 @@ def test_the_log_likelihood_is_that_of_the_parameters_at_the_iteration_limit_too
 ) -> None:
     # Red if it is read from the trace: there the parameters are one step ahead of it.
     X = table(apart=1.0)
-    model = quiet(X, n_column_groups=n_column_groups, init="random", random_state=0, max_iter=max_iter, tol=0)
+    model = quiet(X, n_column_groups=n_column_groups, init=drawn(0), max_iter=max_iter, tol=0)
     assert model.outcome_ == "iteration limit"
     assert model.log_likelihood_ == pytest.approx(model.score_samples(X).sum(), rel=1e-10)
     assert model.log_likelihood_ == pytest.approx(X.shape[0] * model.score(X), rel=1e-10)
@@ -186,7 +184,7 @@ def test_a_weight_of_two_is_a_repeated_row_and_the_order_of_the_rows_is_none(set
     assert np.abs(quiet(X, init=LABELS, **SETTINGS[setting]).means_ - weighted.means_).max() > 1e-3
 
 
-@pytest.mark.parametrize("init", [*STARTS, "portfolio"])
+@pytest.mark.parametrize("init", STARTS)
 def test_named_starts_see_neither_repeats_nor_the_order_of_rows_and_columns(init: str) -> None:
     # Red if a start draws rows by their position in X.
     rng = np.random.default_rng(1)
@@ -201,76 +199,26 @@ def test_named_starts_see_neither_repeats_nor_the_order_of_rows_and_columns(init
 
 
 @every_setting
-@pytest.mark.parametrize("kind", ["labels", "random"])
-def test_float32_stays_float32(setting: str, kind: str) -> None:
+def test_float32_stays_float32(setting: str) -> None:
     X = table()
-    init = LABELS if kind == "labels" else "random"
-    parameters = {"init": init, "random_state": 0, **SETTINGS[setting]}
+    parameters = {"init": LABELS, "random_state": 0, **SETTINGS[setting]}
     model, wide = quiet(X.astype(np.float32), **parameters), quiet(X, **parameters)
     found = [model.weights_, model.means_, model.covariances_, model.predict_proba(X), model.score_samples(X)]
     assert {array.dtype for array in found} == {np.dtype(np.float32)}
     assert wide.means_.dtype == wide.covariances_.dtype == np.float64
     assert np.diff(model.log_likelihood_trace_).min(initial=0) >= -1e-5 * abs(model.log_likelihood_)
-    if kind == "labels":
-        assert np.array_equal(model.column_labels_, wide.column_labels_)
-        assert_allclose(model.means_, wide.means_, atol=2e-2)
-        assert model.log_likelihood_ == pytest.approx(wide.log_likelihood_, rel=1e-4)
-        assert (model.row_labels_ == wide.row_labels_).mean() > 0.97
+    assert np.array_equal(model.column_labels_, wide.column_labels_)
+    assert_allclose(model.means_, wide.means_, atol=2e-2)
+    assert model.log_likelihood_ == pytest.approx(wide.log_likelihood_, rel=1e-4)
+    assert (model.row_labels_ == wide.row_labels_).mean() > 0.97
     X_new, labels = model.sample(20)
     assert X_new.shape == (20, 6)
     assert len(labels) == 20
 
 
-def data(kind: str, rng: np.random.Generator) -> Matrix:
-    """Rows of up to four components: dense, in blocks, singular, wider than long, with tiny components."""
-    G, p, N = int(rng.integers(1, 5)), int(rng.integers(2, 10)), int(rng.integers(20, 90))
-    if kind == "wide":
-        N, p = int(rng.integers(6, 20)), int(rng.integers(20, 40))
-    labels = rng.integers(0, G, N)
-    if kind == "tiny":
-        labels = np.where(np.arange(N) < 3, labels, 0)
-    X = np.empty((N, p))
-    for g in range(G):
-        loadings = rng.standard_normal((p, p))
-        if kind == "block":
-            groups = rng.integers(0, 3, p)
-            loadings = loadings * (groups[:, None] == groups)
-        X[labels == g] = rng.standard_normal(((labels == g).sum(), p)) @ loadings.T + 3 * rng.standard_normal(p)
-    if kind == "singular":
-        X[:, 0] = X[:, -1]
-        X[: N // 2, p // 2] = 1.0
-        X[N // 2 : N // 2 + 5] = X[N // 2]
-    return X
-
-
-@pytest.mark.parametrize("kind", ["dense", "block", "singular", "wide", "tiny"])
-@pytest.mark.parametrize("grouping", ["hierarchical", "greedy", "penalized", "relaxed"])
-@settings(max_examples=5)
-@given(data_=st.data())
-def test_the_trace_never_falls_and_nothing_is_nan(kind: str, grouping: str, data_: st.DataObject) -> None:
-    seed = data_.draw(seeds)
-    rng = np.random.default_rng(seed)
-    X = data(kind, rng)
-    N, p = X.shape
-    parameters = {
-        "n_components": int(rng.integers(1, 6)),
-        "n_column_groups": [1, p, int(rng.integers(1, p + 1)), "auto", "silhouette"][rng.integers(5)],
-        "shared_covariance": bool(rng.integers(2)),
-        "shrinkage": [None, 0.1, 0.5][rng.integers(3)],
-        "init": STARTS[rng.integers(len(STARTS))],
-    }
-    weights = rng.integers(0, 3, N) + 1 if rng.integers(2) else None
-    model = quiet(X, weights, grouping=grouping, random_state=seed, max_iter=25, **parameters)
-    assert np.diff(model.log_likelihood_trace_).min(initial=0) >= -1e-10 * np.abs(model.log_likelihood_trace_).max()
-    for values in (model.means_, model.covariances_, model.predict_proba(X), model.score_samples(X)):
-        assert np.isfinite(values).all()
-    number = parameters["n_column_groups"]
-    assert isinstance(number, str) or set(model.n_column_groups_.tolist()) == {number}
-
-
 @pytest.mark.parametrize("p", [1, 2])
-@pytest.mark.parametrize("n_column_groups", [1, "auto", "bic", "silhouette"])
-@pytest.mark.parametrize("grouping", ["hierarchical", "greedy", "penalized", "relaxed"])
+@pytest.mark.parametrize("n_column_groups", [1, "auto", "silhouette"])
+@pytest.mark.parametrize("grouping", ["hierarchical", "greedy", "relaxed"])
 def test_tables_of_one_and_two_columns_are_fitted(p: int, n_column_groups: Any, grouping: str) -> None:
     X = table()[:, :p]
     model = quiet(X, n_column_groups=n_column_groups, grouping=grouping, random_state=0)
@@ -293,11 +241,11 @@ def test_threads_over_chunks_change_nothing(setting: str, monkeypatch: pytest.Mo
     assert np.array_equal(found[0].log_likelihood_trace_, found[2].log_likelihood_trace_)
 
 
-def test_a_table_in_columns_order_or_with_gaps_is_the_same_table() -> None:
+def test_a_table_in_columns_order_or_strided_is_the_same_table() -> None:
     X = table()
     plain = quiet(X, n_column_groups=2, init=LABELS)
-    gaps = np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2]
-    for other in (np.asfortranarray(X), gaps, X.tolist()):
+    strided = np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2]
+    for other in (np.asfortranarray(X), strided, X.tolist()):
         assert_same_mixture(plain, quiet(other, n_column_groups=2, init=LABELS))
 
 
