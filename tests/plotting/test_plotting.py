@@ -15,13 +15,13 @@ from sklearn.exceptions import NotFittedError
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-from blockmix.plotting.axes import MOST_PIXELS
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, plotting, select
 from blockmix.partition import Partition
+from blockmix.plotting.heatmaps import MAX_PIXELS
 from blockmix.plotting.views import component_view, observed_correlation
 
 
@@ -102,8 +102,8 @@ def test_a_table_of_2000_columns_is_averaged_and_has_no_text() -> None:
     board = plotting.checkerboard(X, np.arange(60) % 3, partition, names=names)
     tree = plotting.dendrogram(linkage(X[:5].T), 7, names=names)
     groups = plotting.group_comparison(np.stack([partition.labels] * 2), names=names)
-    assert max(np.asarray(heat.images[0].get_array()).shape) <= MOST_PIXELS
-    assert max(np.asarray(board.images[0].get_array()).shape) <= MOST_PIXELS
+    assert max(np.asarray(heat.images[0].get_array()).shape) <= MAX_PIXELS
+    assert max(np.asarray(board.images[0].get_array()).shape) <= MAX_PIXELS
     order = partition.order
     expected = R[np.ix_(order, order)].reshape(1000, 2, 1000, 2).mean(axis=(1, 3))
     assert np.allclose(np.asarray(heat.images[0].get_array()), expected)
@@ -183,7 +183,7 @@ def test_what_cannot_be_drawn_is_refused(model: GaussianBiclustering) -> None:
     with pytest.raises(NotFittedError):
         GaussianBiclustering(2).plot_groups()
     with pytest.raises(ValueError, match="has no tree"):
-        BlockDiagonalCovariance(2, grouping="penalized").fit(X).plot_dendrogram()
+        BlockDiagonalCovariance(2, grouping="greedy").fit(X).plot_dendrogram()
 
 
 def test_without_matplotlib_a_figure_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
