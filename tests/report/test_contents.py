@@ -67,7 +67,8 @@ def test_other_models_have_a_page(wine: Any) -> None:
     covariance = BlockDiagonalCovariance(4).fit(wine.X)
     for X in (wine.X, None):
         data = document(covariance, X)
-        assert data["labels"] == [covariance.column_labels_.tolist()] and not data["isMixture"]
+        assert data["labels"] == [covariance.column_labels_.tolist()]
+        assert not data["isMixture"] and data["differences"] is None
     shared = GaussianBiclustering(3, 4, shared_covariance=True, random_state=0).fit(wine.X)
     assert [view["name"] for view in document(shared, wine.X)["views"]] == ["All components"]
     rng = np.random.default_rng(0)
@@ -75,8 +76,8 @@ def test_other_models_have_a_page(wine: Any) -> None:
     positive[:40] += 4
     factor = FactorBiclustering(2, 2, random_state=0).fit(positive)
     assert len(document(factor, positive)["views"]) == 2
-    single = GaussianBiclustering(2, random_state=0).fit(wine.X[["proline"]])
-    assert document(single, wine.X[["proline"]])["views"][0]["merges"] == []
+    single = document(GaussianBiclustering(1, random_state=0).fit(wine.X[["proline"]]), wine.X[["proline"]])
+    assert single["views"][0]["merges"] == [] and single["differences"] is single["rows"]["certainty"] is None
 
 
 def test_a_column_that_does_not_vary_in_a_component() -> None:

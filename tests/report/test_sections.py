@@ -106,12 +106,6 @@ def test_differences_are_the_formula(fitted: Any) -> None:
         assert_allclose(section["means"][g], mu[g], rtol=6e-4)
 
 
-def test_one_component_differs_from_nothing() -> None:
-    X, _ = three_clusters()
-    assert differences(subject_of(GaussianBiclustering(1, 2).fit(X))) is None
-    assert differences(subject_of(BlockDiagonalCovariance(2).fit(X))) is None
-
-
 def test_group_scores_do_not_depend_on_the_signs_of_columns(fitted: Any) -> None:
     # Red if columns that go against their group cancel it.
     model, X = fitted

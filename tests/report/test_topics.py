@@ -23,7 +23,7 @@ def corpus(n: int = 60) -> tuple[list[str], np.ndarray]:
     rng = np.random.default_rng(0)
     filler = [f"word{chr(97 + i)}{chr(97 + j)}" for i in range(6) for j in range(6)]
     kinds = [LOW] * n + [HIGH] * n
-    texts = [" ".join([*rng.choice(own, 2), *rng.choice(filler, 6)]) for own in kinds]
+    texts = [" ".join([*rng.choice(phrases, 2), *rng.choice(filler, 6)]) for phrases in kinds]
     return texts, np.array([1.0] * n + [5.0] * n)
 
 
@@ -82,7 +82,8 @@ def test_bad_input_is_refused(fitted: Any, tmp_path: Path) -> None:
 
 
 @needs_browser
-def test_the_background_is_folded_and_search_finds_terms(browser: Any, page: Path) -> None:
+def test_the_background_is_folded_and_search_finds_terms_and_documents(browser: Any, fitted: Any, page: Path) -> None:
+    model, texts, _ = fitted
     visit = Visit(browser, page)
     background = visit.page.locator("details.term-group")
     assert background.count() == 1 and background.get_attribute("open") is None
@@ -90,16 +91,9 @@ def test_the_background_is_folded_and_search_finds_terms(browser: Any, page: Pat
     visit.page.locator("#term-search").fill("SMOKE")
     assert visit.page.locator("#term-groups .terms .name").all_text_contents() == ["smoke"]
     assert visit.page.locator("#term-count").inner_text() == "1 term found"
-    visit.close()
-
-
-@needs_browser
-def test_typical_documents_are_text_with_the_terms_of_their_topic(browser: Any, fitted: Any, page: Path) -> None:
-    model, texts, _ = fitted
-    visit = Visit(browser, page)
     for g, topic in enumerate(model.topics_):
-        shown = visit.page.locator(f"#topic-{g} .documents .text").all_text_contents()
-        assert shown == [texts[i] for i in topic.documents]
+        documents = visit.page.locator(f"#topic-{g} .documents .text").all_text_contents()
+        assert documents == [texts[i] for i in topic.documents]
         marked = set(visit.page.locator(f"#topic-{g} mark").all_text_contents())
         assert marked and marked <= set(" ".join(LOW if g == 0 else HIGH).split())
     visit.page.locator("#document-search").fill("Lovely")
