@@ -40,7 +40,7 @@ def _views(subject: Subject) -> Iterator[tuple[str, ComponentView]]:
     """View of each component in turn; a shared covariance has one, of the rows minus their component's mean."""
     model, X = subject.model, subject.X
     if subject.centers is None:
-        yield "All rows", component_view(model.blocks_, X, None, model)
+        yield "All rows", component_view(subject.covariances[0], X, None, model)
     elif len(subject.covariances) < len(model.weights_):
         residuals = None if X is None else X - model.means_[subject.row_labels]
         yield "All components", component_view(subject.covariances[0], residuals, None, model)
@@ -90,8 +90,8 @@ def loadings(subject: Subject) -> list[list[float | None]] | None:
     model = subject.model
     if not hasattr(model, "loadings_"):
         return None
-    is_single = subject.centers is None
-    each = [(model.blocks_, model.loadings_)] if is_single else zip(model.blocks_, model.loadings_, strict=True)
+    blocks, factors = model.blocks_, model.loadings_
+    each = [(blocks, factors)] if subject.centers is None else zip(blocks, factors, strict=True)
     return [[finite(value) for value in leading_loadings(*pair).tolist()] for pair in each]
 
 
@@ -126,7 +126,8 @@ def group_scores(means: FloatArray, covariance: Blocks, max_groups: int) -> Floa
     blocks = covariance.blocks if groups else ()
     for i, (k, group) in enumerate(groups):
         R = correlation(blocks[k])
-        signs = np.where(R[np.abs(R).sum(axis=0).argmax()] < 0, -1.0, 1.0)
+        central = np.abs(R).sum(axis=0).round(9).argmax()  # two columns tie: the first, whatever the rounding errors
+        signs = np.where(R[central] < 0, -1.0, 1.0)
         scores[i] = means[:, group] @ signs / len(group)
     return scores
 

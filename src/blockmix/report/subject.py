@@ -131,11 +131,8 @@ def subject_of(
             raise ValueError(f"{name} has {len(given)} entries for {N} rows: give one per row")
     sample = np.unique(np.linspace(0, N - 1, min(N, MAX_ROWS)).astype(int))
     Z = None if X is None else _standardized(model, data, X, centers)[sample]
-    blocks: Any = model.blocks_
-    if centers is None:
-        covariances = [blocks]
-    else:
-        covariances = [blocks[0]] if getattr(model, "shared_covariance", False) else list(blocks)
+    blocks: Any = (model.blocks_,) if centers is None else model.blocks_
+    covariances = blocks[:1] if getattr(model, "shared_covariance", False) else blocks
     column_labels = np.atleast_2d(model.column_labels_)
     return Subject(
         model, covariances, column_labels, centers, data, X, z, row_labels, sample, Z, row_names, classes, stability

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from browsing import Visit, needs_browser
+from browsing import Visit, document, needs_browser
 
 from blockmix import GaussianBiclustering, TopicBiclustering
 from blockmix.report import write_topics
@@ -25,7 +23,7 @@ def corpus(n: int = 60) -> tuple[list[str], np.ndarray]:
     rng = np.random.default_rng(0)
     filler = [f"word{chr(97 + i)}{chr(97 + j)}" for i in range(6) for j in range(6)]
     kinds = [LOW] * n + [HIGH] * n
-    texts = [" ".join([*rng.choice(own, 2), *rng.choice(filler, 6)]) for own in kinds]
+    texts = [" ".join([*rng.choice(phrases, 2), *rng.choice(filler, 6)]) for phrases in kinds]
     return texts, np.array([1.0] * n + [5.0] * n)
 
 
@@ -43,49 +41,33 @@ def page(fitted: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def read(path: Path) -> dict[str, Any]:
-    data = re.search(r'id="report-data">(.*?)</script>', path.read_text(encoding="utf-8"), re.DOTALL)
-    assert data is not None
-    found: dict[str, Any] = json.loads(data[1])
-    return found
-
-
 def test_the_page_has_the_topics_of_the_model(fitted: Any, page: Path) -> None:
     model, texts, ratings = fitted
-    data = read(page)
+    data = document(page)
     assert [topic["size"] for topic in data["topics"]] == [topic.size for topic in model.topics_]
     assert np.allclose(data["importance"], model.importance_, atol=0.06)
     for g, topic in enumerate(data["topics"]):
         assert [document["text"] for document in topic["documents"]] == [texts[i] for i in model.topics_[g].documents]
         assert topic["counts"] == [int(((model.labels_ == g) & (ratings == level)).sum()) for level in (1, 5)]
     assert [group["terms"] for group in data["groups"]] == [[t for t, _ in terms] for terms in model.term_groups_]
-
-
-def test_a_group_of_most_terms_is_background(fitted: Any, page: Path) -> None:
-    model, _, _ = fitted
-    for group in read(page)["groups"]:
-        assert group["background"] == (len(group["terms"]) > len(model.terms_) / 2)
-    assert sum(group["background"] for group in read(page)["groups"]) == 1
+    is_large = [len(group["terms"]) > len(model.terms_) / 2 for group in data["groups"]]
+    assert [group["background"] for group in data["groups"]] == is_large and sum(is_large) == 1
 
 
 def test_without_documents_and_ratings_there_are_names_only(fitted: Any, tmp_path: Path) -> None:
-    model, _, _ = fitted
-    write_topics(model, tmp_path / "a.html", names=[f"hotel {i}" for i in range(120)])
-    document = read(tmp_path / "a.html")["topics"][0]["documents"][0]
-    assert document["name"].startswith("hotel ") and document["text"] is None and document["rating"] is None
+    write_topics(fitted[0], tmp_path / "a.html", names=[f"hotel {i}" for i in range(120)])
+    first = document(tmp_path / "a.html")["topics"][0]["documents"][0]
+    assert first["name"].startswith("hotel ") and first["text"] is first["rating"] is None
 
 
 def test_counts_have_a_page_and_an_empty_topic_too(tmp_path: Path) -> None:
     counts = np.random.default_rng(0).poisson(1.0, (80, 12))
     model = TopicBiclustering(2, 3, random_state=0).fit(counts)
-    write_topics(model, tmp_path / "a.html", counts)
-    assert read(tmp_path / "a.html")["isText"] is False
-    texts, ratings = corpus()
-    model = TopicBiclustering(2, 3, random_state=0).fit(texts, ratings)
     model.topics_[1] = type(model.topics_[1])(0, 0.0, float("nan"), (), ())
     model.importance_[1] = np.nan
-    write_topics(model, tmp_path / "a.html", texts, ratings)
-    assert read(tmp_path / "a.html")["topics"][1]["rating"] is None
+    write_topics(model, tmp_path / "a.html", counts)
+    data = document(tmp_path / "a.html")
+    assert data["isText"] is False and data["topics"][1]["rating"] is None
 
 
 def test_bad_input_is_refused(fitted: Any, tmp_path: Path) -> None:
@@ -100,7 +82,8 @@ def test_bad_input_is_refused(fitted: Any, tmp_path: Path) -> None:
 
 
 @needs_browser
-def test_the_background_is_folded_and_search_finds_terms(browser: Any, page: Path) -> None:
+def test_the_background_is_folded_and_search_finds_terms_and_documents(browser: Any, fitted: Any, page: Path) -> None:
+    model, texts, _ = fitted
     visit = Visit(browser, page)
     background = visit.page.locator("details.term-group")
     assert background.count() == 1 and background.get_attribute("open") is None
@@ -108,16 +91,9 @@ def test_the_background_is_folded_and_search_finds_terms(browser: Any, page: Pat
     visit.page.locator("#term-search").fill("SMOKE")
     assert visit.page.locator("#term-groups .terms .name").all_text_contents() == ["smoke"]
     assert visit.page.locator("#term-count").inner_text() == "1 term found"
-    visit.close()
-
-
-@needs_browser
-def test_typical_documents_are_text_with_the_terms_of_their_topic(browser: Any, fitted: Any, page: Path) -> None:
-    model, texts, _ = fitted
-    visit = Visit(browser, page)
     for g, topic in enumerate(model.topics_):
-        shown = visit.page.locator(f"#topic-{g} .documents .text").all_text_contents()
-        assert shown == [texts[i] for i in topic.documents]
+        documents = visit.page.locator(f"#topic-{g} .documents .text").all_text_contents()
+        assert documents == [texts[i] for i in topic.documents]
         marked = set(visit.page.locator(f"#topic-{g} mark").all_text_contents())
         assert marked and marked <= set(" ".join(LOW if g == 0 else HIGH).split())
     visit.page.locator("#document-search").fill("Lovely")
@@ -145,15 +121,10 @@ def test_downloads_are_files(browser: Any, fitted: Any, page: Path) -> None:
 
 
 @needs_browser
-@pytest.mark.parametrize("width", [360, 1200])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_fits_the_screen(browser: Any, page: Path, width: int, scheme: str) -> None:
+def test_the_page_fits_the_screen(browser: Any, page: Path, scheme: str) -> None:
     visit = Visit(browser, page, color_scheme=scheme)
-    visit.page.set_viewport_size({"width": width, "height": 800})
-    visit.page.wait_for_timeout(150)
-    assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-    beyond = "t => t.getBBox().x < -0.5 || t.getBBox().x + t.getBBox().width > t.ownerSVGElement.viewBox.baseVal.width"
-    assert visit.page.locator("svg.heat text").evaluate_all(f"texts => texts.filter({beyond}).length") == 0
+    assert visit.fits(360) and visit.fits(1200)
     visit.close()
 
 
