@@ -1,4 +1,4 @@
-"""Fits to rows with missing values: closed form, derivative, laws, groups from coarser blocks, impute and the covariance."""
+"""Fits to rows with missing values: closed form, derivative, laws, coarser blocks, impute and the covariance."""
 
 from __future__ import annotations
 
@@ -72,14 +72,19 @@ def test_the_log_likelihood_is_stationary_at_the_end() -> None:
         assert abs(moved[0] - moved[1]) / 2e-4 < 1e-2
 
 
+moments = kernels.moments
+
+
+def without_covariance(X: Any, weights: Any, z: Any, certain: Any, *rest: Any) -> None:
+    moments(X, weights, z, np.zeros_like(certain), *rest)
+
+
 def test_the_trace_falls_without_the_conditional_covariance() -> None:
     # The law of tests/test_product.py can fail.
     falls = 0
     for seed in range(6):
         X = with_missing(table(120, seed), 0.3, np.random.default_rng(seed))
-        moments = kernels.moments
-        nothing = lambda X, w, z, certain, *rest: moments(X, w, z, np.zeros_like(certain), *rest)  # noqa: E731
-        with patch.object(kernels, "moments", nothing):
+        with patch.object(kernels, "moments", without_covariance):
             model = GaussianBiclustering(2, 2, random_state=0, max_iter=30, tol=1e-9, rounding=False)
             with pytest.MonkeyPatch.context() as quiet:
                 quiet.setattr("warnings.warn", lambda *a, **k: None)
