@@ -31,7 +31,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "shrunk tied": {"shared_covariance": True, "shrinkage": 0.3},
     "ridged": {"n_column_groups": 2, "ridge": 0.1},
     "greedy": {"n_column_groups": 2, "grouping": "greedy"},
-    "penalized": {"grouping": "penalized"},
     "relaxed": {"n_column_groups": 2, "grouping": "relaxed", "random_state": 0},
 }
 every_setting = pytest.mark.parametrize("setting", SETTINGS)

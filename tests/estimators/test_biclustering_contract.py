@@ -31,7 +31,6 @@ CONTRACT: list[dict[str, Any]] = [
     {"n_components": 2, "shared_covariance": True},
     {"n_components": 2, "shrinkage": 0.5},
     {"n_components": 2, "grouping": "greedy"},
-    {"n_components": 2, "grouping": "penalized"},
     {"n_components": 2, "init": "portfolio", "max_iter": 4},
 ]
 

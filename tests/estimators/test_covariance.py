@@ -42,7 +42,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "profile": {"n_groups": "silhouette", "grouping": HierarchicalGrouping("single", "profile")},
     "greedy": {"grouping": "greedy"},
     "relaxed": {"grouping": "relaxed", "random_state": 0},
-    "penalized": {"n_groups": "bic", "grouping": "penalized"},
     "shrunk": {"n_groups": "bic", "shrinkage": 0.3},
     "ledoit_wolf": {"shrinkage": "auto"},
     "centered": {"assume_centered": True},
@@ -156,7 +155,7 @@ def test_float32_stays_float32(setting: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("grouping", ["hierarchical", "greedy", "relaxed", "penalized"])
+@pytest.mark.parametrize("grouping", ["hierarchical", "greedy", "relaxed"])
 @pytest.mark.parametrize("ridge", [0.0, 1e-6])
 def test_singular_tables_are_fitted(dtype: type[np.floating], grouping: str, ridge: float) -> None:
     rng = np.random.default_rng(0)
@@ -400,7 +399,7 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         {"grouping": "ward"},
         rows(),
         None,
-        "grouping='ward' must be one of hierarchical, greedy, relaxed, penalized or an object with a method `group`",
+        "grouping='ward' must be one of hierarchical, greedy, relaxed or an object with a method `group`",
     ),
     "unknown linkage": (
         {"n_groups": 2, "grouping": HierarchicalGrouping("ward")},

@@ -107,7 +107,7 @@ DEGENERATE: dict[str, Case] = {
         {"grouping": "ward"},
         table(),
         None,
-        "grouping='ward' must be one of hierarchical, greedy, relaxed, penalized or an object with a method `group`",
+        "grouping='ward' must be one of hierarchical, greedy, relaxed or an object with a method `group`",
     ),
     "constant": (
         {},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
-from strategies import Matrix, block_rows, covariance
+from strategies import Matrix, block_rows
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, load, select
 from blockmix.grouping import AutoRule, BicRule, HierarchicalGrouping, Proposal, SilhouetteRule
@@ -44,14 +44,6 @@ class Ward:
 
     def group(self, S: Matrix, n_groups: int, n_rows: float) -> Proposal:
         raise AssertionError("the rules cut the tree")
-
-
-class AtPrice(Neighbors):
-    """Finds a number of groups for a price, and remembers the price."""
-
-    def group_at_price(self, S: Matrix, n_rows: float, price: float) -> Proposal:
-        self.price = price
-        return self.group(S, 2, n_rows)
 
 
 def rows(n_rows: int = 200) -> Matrix:
@@ -119,15 +111,6 @@ def test_its_own_tree_is_cut_and_drawn(rule: str) -> None:
     np.testing.assert_allclose(drawn, Ward().tree(R), atol=1e-9)
     np.testing.assert_allclose(default, HierarchicalGrouping().tree(R), atol=1e-9)
     assert not np.allclose(drawn[:, 2], default[:, 2])
-
-
-def test_its_own_search_is_used_at_the_price_of_the_rule() -> None:
-    S, grouping = covariance(one_cluster()), AtPrice()
-    assert BicRule().choose(S, 100, grouping).partition.n_groups == 2
-    assert grouping.price == pytest.approx(0.5 * np.log(100))
-    assert BicRule().choose(S, 100, grouping, price=7.0).partition.n_groups == 2
-    assert grouping.price == 7.0
-    assert BicRule(candidates=[3]).choose(S, 100, grouping).partition == TRUTH
 
 
 @pytest.mark.parametrize("kind", [BlockDiagonalCovariance, GaussianBiclustering])

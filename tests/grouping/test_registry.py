@@ -16,7 +16,6 @@ from blockmix.grouping import (
     GreedyGrouping,
     Grouping,
     HierarchicalGrouping,
-    PenalizedGrouping,
     RelaxedGrouping,
     SilhouetteRule,
 )
@@ -50,7 +49,6 @@ def test_names_and_objects_are_understood() -> None:
         ("hierarchical", HierarchicalGrouping),
         ("greedy", GreedyGrouping),
         ("relaxed", RelaxedGrouping),
-        ("penalized", PenalizedGrouping),
     ):
         assert type(as_grouping(name)) is kind
         assert isinstance(as_grouping(name), Grouping)
@@ -120,5 +118,5 @@ def test_a_grouping_by_itself_refuses_impossible_numbers(grouping: str, n_groups
 def test_what_is_no_grouping_is_refused(grouping: object) -> None:
     with pytest.raises(ValueError) as caught:
         as_grouping(grouping)  # type: ignore[arg-type]
-    names = "hierarchical, greedy, relaxed, penalized"
+    names = "hierarchical, greedy, relaxed"
     assert str(caught.value) == f"grouping={grouping!r} must be one of {names} or an object with a method `group`"

@@ -16,7 +16,6 @@ from blockmix.grouping import (
     ChanceRule,
     GreedyGrouping,
     HierarchicalGrouping,
-    PenalizedGrouping,
     Rule,
     SilhouetteRule,
 )
@@ -100,14 +99,6 @@ def test_bic_takes_the_best_cut_of_the_tree(
     assert BicRule(gamma=gamma).choose(S, n_rows, grouping).partition == grouping.group(S, best).partition
 
 
-def test_bic_leaves_it_to_the_penalized_grouping_unless_there_are_candidates() -> None:
-    S = covariance(block_rows(np.random.default_rng(0), 100, Partition([0, 0, 0, 1, 1, 2, 2, 2, 3])))
-    grouping = PenalizedGrouping(gamma=4.0)  # at this price its own number is another one than the rule's
-    assert grouping.group(S, None, 100).partition != BicRule().choose(S, 100, HierarchicalGrouping()).partition
-    assert BicRule().choose(S, 100, grouping).partition == grouping.group(S, None, 100).partition
-    assert BicRule(candidates=[2]).choose(S, 100, grouping).partition == grouping.group(S, 2, 100).partition
-
-
 @pytest.mark.parametrize("rule", [SilhouetteRule(), BicRule()])
 def test_a_grouping_without_a_tree_is_asked_for_the_best_number(rule: Rule) -> None:
     truth = Partition([0, 0, 0, 0, 1, 1, 1, 2, 2])
@@ -137,7 +128,7 @@ def test_bic_takes_the_best_cut_at_the_callers_price(S: Matrix, n_rows: int, pri
 
 def test_a_higher_price_gives_more_groups() -> None:
     S = covariance(block_rows(np.random.default_rng(0), 60, Partition(np.repeat(range(3), 5)), 0.4))
-    for grouping in (HierarchicalGrouping(), PenalizedGrouping()):
+    for grouping in (HierarchicalGrouping(),):
         counts = [BicRule().choose(S, 60, grouping, price=price).partition.n_groups for price in (0.0, 2.0, 1e3)]
         assert counts[0] < counts[1] < counts[2] == 15
 

@@ -183,7 +183,7 @@ def test_what_cannot_be_drawn_is_refused(model: GaussianBiclustering) -> None:
     with pytest.raises(NotFittedError):
         GaussianBiclustering(2).plot_groups()
     with pytest.raises(ValueError, match="has no tree"):
-        BlockDiagonalCovariance(2, grouping="penalized").fit(X).plot_dendrogram()
+        BlockDiagonalCovariance(2, grouping="greedy").fit(X).plot_dendrogram()
 
 
 def test_without_matplotlib_a_figure_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

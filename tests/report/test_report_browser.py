@@ -14,7 +14,7 @@ from browsing import Visit, needs_browser
 from sklearn.datasets import load_wine
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
-from blockmix.grouping import HierarchicalGrouping, PenalizedGrouping
+from blockmix.grouping import GreedyGrouping, HierarchicalGrouping
 from blockmix.plotting.views import observed_correlation
 from blockmix.report import write_report
 
@@ -321,7 +321,7 @@ def test_reduced_maps_say_which_columns_a_pixel_is(
     monkeypatch.setattr("blockmix.report.board.MOST_SIDE", 40)
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((300, 10)), 10, axis=1) + rng.standard_normal((300, 100))
-    model = BlockDiagonalCovariance(10, grouping=PenalizedGrouping()).fit(X)
+    model = BlockDiagonalCovariance(10, grouping=GreedyGrouping()).fit(X)
     write_report(model, tmp_path / "a.html", X)
     visit = Visit(browser, tmp_path / "a.html")
     for place in ("#component-0 canvas.raster >> nth=0", "#checkerboard canvas.raster"):

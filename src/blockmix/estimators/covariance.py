@@ -133,7 +133,7 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         that stands out from what all columns share, and may answer that there are no groups, or one; ``"silhouette"``
         is the paper's rule; ``"bic"`` the smallest BIC. A rule object such as
         ``SilhouetteRule(candidates=range(2, 5))`` limits the choice.
-    grouping : {"hierarchical", "greedy", "relaxed", "penalized"} or object, default="hierarchical"
+    grouping : {"hierarchical", "greedy", "relaxed"} or object, default="hierarchical"
         How the groups are found.
     block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
         Shapes that the block of a group may have: ``"full"`` (the paper's), a number of factors, or a tree. ``"auto"``

@@ -8,7 +8,6 @@ from blockmix.grouping.chance import ChanceRule
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.grouping.optimal import OptimalRule
-from blockmix.grouping.penalized import PenalizedGrouping
 from blockmix.grouping.protocols import Grouping, Proposal, Rule
 from blockmix.grouping.relaxed import RelaxedGrouping
 from blockmix.grouping.rules import BicRule, SilhouetteRule
@@ -21,7 +20,6 @@ __all__ = [
     "Grouping",
     "HierarchicalGrouping",
     "OptimalRule",
-    "PenalizedGrouping",
     "Proposal",
     "RelaxedGrouping",
     "Rule",

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from blockmix.blocks.moments import Covariance, correlation, definite_correlation, reordered, take_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, offered
 from blockmix.grouping.hierarchical import HierarchicalGrouping, is_default, spans, tree_of
-from blockmix.grouping.protocols import Grouping, Proposal, has_price, has_tree
+from blockmix.grouping.protocols import Grouping, Proposal, has_tree
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, bic_price, partition_prices
 
 
@@ -73,10 +73,7 @@ class OptimalRule(BaseEstimator):
         found = best_groups(R, n_rows, price, models, grouping)
         if has_tree(grouping):
             return found
-        if has_price(grouping):
-            own = grouping.group_at_price(S[:], n_rows, price)
-        else:
-            own = grouping.group(S[:], found.partition.n_groups, n_rows)
+        own = grouping.group(S[:], found.partition.n_groups, n_rows)
         return replace(own, shapes=best_shapes(R, own.partition, n_rows, price, models))
 
 

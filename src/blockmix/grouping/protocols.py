@@ -1,8 +1,8 @@
 """Grouping and Rule: the two interfaces to implement for another way to find column groups, or their number.
 
-A grouping splits the columns of a covariance S into K groups, a rule chooses K; both return a `Proposal`. Groupings may
-have two further capabilities, a tree (`TreeGrouping`) and a search at a price (`PricedGrouping`), which rules and
-figures use if they are present. Classes are never compared, so a user's grouping is treated like the built-in ones.
+A grouping splits the columns of a covariance S into K groups, a rule chooses K; both return a `Proposal`. A grouping
+may also have a tree (`TreeGrouping`), which rules and figures use. Classes are never compared, so a user's grouping is
+treated like the built-in ones.
 """
 
 from __future__ import annotations
@@ -64,23 +64,10 @@ class TreeGrouping(Grouping, Protocol):
         ...
 
 
-class PricedGrouping(Grouping, Protocol):
-    """A grouping that finds its own number of groups if parameters have a price."""
-
-    def group_at_price(self, S: FloatArray, n_rows: float, price: float) -> Proposal:
-        """Split the columns of S into groups whose parameters each earn `price` in log-likelihood."""
-        ...
-
-
 # By attribute: isinstance with a runtime-checkable protocol takes 5 to 9 µs, an eighth of a small regroup.
 def has_tree(grouping: object) -> TypeGuard[TreeGrouping]:
     """Whether a grouping cuts a tree."""
     return hasattr(grouping, "tree") and hasattr(grouping, "distances")
-
-
-def has_price(grouping: object) -> TypeGuard[PricedGrouping]:
-    """Whether a grouping can search at a price."""
-    return hasattr(grouping, "group_at_price")
 
 
 @runtime_checkable

@@ -16,7 +16,6 @@ from blockmix.grouping.chance import ChanceRule
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.grouping.optimal import OptimalRule
-from blockmix.grouping.penalized import PenalizedGrouping
 from blockmix.grouping.protocols import Grouping, Proposal, Rule, check_n_groups
 from blockmix.grouping.relaxed import RelaxedGrouping
 from blockmix.grouping.rules import BicRule, SilhouetteRule
@@ -26,7 +25,6 @@ GROUPINGS: dict[str, type[BaseEstimator]] = {
     "hierarchical": HierarchicalGrouping,
     "greedy": GreedyGrouping,
     "relaxed": RelaxedGrouping,
-    "penalized": PenalizedGrouping,
 }
 RULES: dict[str, type[BaseEstimator]] = {
     "auto": AutoRule,

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from blockmix.blocks.moments import correlation, definite_correlation, entries
 from blockmix.grouping.hierarchical import cut, tree_of
-from blockmix.grouping.protocols import Grouping, Proposal, check_n_groups, has_price, has_tree
+from blockmix.grouping.protocols import Grouping, Proposal, check_n_groups, has_tree
 from blockmix.grouping.silhouette import tree_silhouettes
 from blockmix.partition import FloatArray, IntArray, bic_price, extended_price, merge_gain
 
@@ -76,11 +76,6 @@ class BicRule(BaseEstimator):
     gamma : float
         γ of the extended BIC; 0 is BIC.
 
-    Notes
-    -----
-    A grouping with a method `group_at_price`, such as `PenalizedGrouping`, finds the number itself unless there are
-    candidates.
-
     Examples
     --------
     >>> from blockmix.grouping import HierarchicalGrouping
@@ -103,8 +98,6 @@ class BicRule(BaseEstimator):
     ) -> Proposal:
         """Take the cut with the largest objective at this price, plus 2γ log p; `squares` is not used."""
         price = bic_price(n_rows) if price is None else price
-        if self.candidates is None and has_price(grouping):
-            return grouping.group_at_price(S, n_rows, price)
         R = correlation(S)
         tree = tree_of(grouping).tree(R)
         values = tree_objective(definite_correlation(R), tree, n_rows, extended_price(price, len(S), self.gamma))
