@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from blockmix.blocks.blocks import cholesky
 from blockmix.blocks.moments import definite_correlation
-from blockmix.grouping.protocols import Proposal, check_n_groups
+from blockmix.grouping.grouping import Proposal, check_n_groups
 from blockmix.partition import FloatArray, IntArray, Partition
 
 # Gains below this per row are rounding. In nearly singular blocks (copies of a column) many partitions are equally
@@ -124,7 +124,7 @@ class MutablePartition:
 
     def _factor(self, A: IntArray) -> FloatArray:
         """Lower Cholesky factor of a block, in Fortran order so that BLAS need not copy it."""
-        return np.asfortranarray(cholesky(self.S[np.ix_(A, A)][None])[0])
+        return np.asfortranarray(cholesky(self.S[np.ix_(A, A)]))
 
 
 def principal_start(R: FloatArray, n_groups: int) -> Partition:
