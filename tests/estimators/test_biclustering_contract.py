@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import SPARSE_CHECKS, Matrix
 
 from blockmix import GaussianBiclustering
-from blockmix.grouping import BicRule, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
+from blockmix.grouping import GreedyGrouping, HierarchicalGrouping, SilhouetteRule
 
 # Contract.
 
@@ -77,7 +77,7 @@ def test_parameters_are_not_changed_by_fit() -> None:
     assert model.n_column_groups is rule
     assert model.init is LABELS
     assert set(model.n_column_groups_.tolist()) <= {2, 3}
-    assert set(quiet(table(), n_column_groups=BicRule(candidates=[4, 5])).n_column_groups_.tolist()) <= {4, 5}
+    assert set(quiet(table(), n_column_groups=SilhouetteRule(candidates=[4, 5])).n_column_groups_.tolist()) <= {4, 5}
 
 
 def test_numpys_numbers_are_numbers() -> None:

@@ -25,8 +25,8 @@ from blockmix import (
     select,
 )
 from blockmix.estimators.stability import Stability
-from blockmix.grouping.hierarchical import cut
-from blockmix.grouping.protocols import Proposal
+from blockmix.grouping import Proposal
+from blockmix.grouping.grouping import cut
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import Partition
 from blockmix.report import write_report
