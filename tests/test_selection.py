@@ -19,8 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from blockmix.estimators.factor import FactorBiclustering
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.mixture import Mixture
-from blockmix.grouping import BicRule, SilhouetteRule
-from blockmix.grouping.protocols import Proposal
+from blockmix.grouping import BestCut, Proposal, SilhouetteRule
 from blockmix.partition import Partition
 from blockmix.selection import SelectionProgress, SelectionTable, SelectionWarning, select
 
@@ -190,7 +189,7 @@ def test_the_criterion_decides(criterion: str) -> None:
         (np.array([3, 4]), [3, 4]),
         ([3, 3, "auto", 3], [3, "auto"]),
         ([(3, 4)], [(3, 4)]),
-        ([[3, 4], "bic"], [(3, 4), "bic"]),
+        ([[3, 4], "silhouette"], [(3, 4), "silhouette"]),
     ],
 )
 def test_a_list_is_a_list_of_candidates(given: Any, candidates: list[Any]) -> None:
@@ -259,9 +258,9 @@ def test_extending_fits_only_new_pairs(more: dict[str, Any], new: list[Any]) -> 
 @no_caveats
 def test_extending_equals_trying_all_at_once() -> None:
     # Red if a later fit depended on the earlier ones, for instance through the seed.
-    table = select(X, [1, 2], ["auto", BicRule(gamma=0.5)], random_state=0, init="random")
-    extended = table.extend([3, 4], [BicRule(gamma=0.5), 3])
-    rules = [BicRule(gamma=0.5), "auto", 3]
+    table = select(X, [1, 2], ["auto", BestCut(1)], random_state=0, init="random")
+    extended = table.extend([3, 4], [BestCut(1), 3])
+    rules = [BestCut(1), "auto", 3]
     whole = select(X, [4, 3, 2, 1], rules, random_state=0, init="random")
     assert len(extended.rows) == len(whole.rows) == 12
     found = {(row.n_components, str(row.n_column_groups)): row.bic for row in extended.rows}
@@ -568,7 +567,7 @@ def test_a_table_can_be_pickled() -> None:
             r"n_components=\[1\] and n_column_groups=\[\(2, 3\)\]",
         ),
         ({"estimator": GaussianBiclustering}, TypeError, "estimator=.* must be a mixture such as GaussianBiclustering"),
-        ({"estimator": BicRule()}, TypeError, r"estimator=BicRule\(\) must be a mixture"),
+        ({"estimator": BestCut()}, TypeError, r"estimator=BestCut\(\) must be a mixture"),
         ({"max_iterations": 3}, ValueError, "Invalid parameter 'max_iterations'"),
         (
             {"estimator": Scripted(), "sample_weight": np.ones(60)},

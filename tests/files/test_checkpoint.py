@@ -19,7 +19,7 @@ from blockmix.em.loop import LoopState, Progress, run
 from blockmix.estimators.models import VALUES
 from blockmix.files.archive import reading
 from blockmix.files.values import unpacked
-from blockmix.grouping.protocols import Proposal
+from blockmix.grouping import Proposal
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
 

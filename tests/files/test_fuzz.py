@@ -30,7 +30,7 @@ from blockmix import (
     TopicBiclustering,
     load,
 )
-from blockmix.grouping import BicRule, GreedyGrouping
+from blockmix.grouping import BestCut, GreedyGrouping
 
 N_MUTATIONS = int(os.environ.get("BLOCKMIX_FUZZ", "2000"))
 PARTS = 8
@@ -39,7 +39,7 @@ X = two_clusters()
 TEXTS = ["good food staff pool", "dirty bathroom smell room", "nice food staff room", "bad bathroom smell pool"] * 10
 MODELS: dict[str, Callable[[], Any]] = {
     "mixture": lambda: GaussianBiclustering(2, random_state=np.random.RandomState(0)).fit(X),
-    "shared": lambda: GaussianBiclustering(2, BicRule(), shared_covariance=True, random_state=0).fit(X),
+    "shared": lambda: GaussianBiclustering(2, BestCut(), shared_covariance=True, random_state=0).fit(X),
     "float32": lambda: GaussianBiclustering(2, 3, grouping=GreedyGrouping(), random_state=0).fit(X.astype(np.float32)),
     "wide": lambda: GaussianBiclustering(2, 9, shrinkage=0.1, random_state=0).fit(np.tile(X, 6) + noise(36)),
     "shapes": lambda: GaussianBiclustering(2, block_model="auto", random_state=0).fit(np.tile(X, 6) + noise(36)),

@@ -24,8 +24,14 @@ from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclus
 from blockmix.estimators.models import ESTIMATORS
 from blockmix.files import archive
 from blockmix.files import archive as atomic
-from blockmix.grouping import AutoRule, BicRule, GreedyGrouping, HierarchicalGrouping, RelaxedGrouping, SilhouetteRule
-from blockmix.grouping.protocols import Proposal
+from blockmix.grouping import (
+    BestCut,
+    GreedyGrouping,
+    HierarchicalGrouping,
+    Proposal,
+    RelaxedGrouping,
+    SilhouetteRule,
+)
 from blockmix.partition import Partition
 
 LABELS = np.repeat([0, 1], 30)
@@ -49,7 +55,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "tuple": lambda: GaussianBiclustering(2, (6, 1), random_state=0),
     "array": lambda: GaussianBiclustering(2, np.array([3, 3]), random_state=np.int64(3)),
     "rule": lambda: GaussianBiclustering(2, SilhouetteRule(candidates=range(2, 4)), random_state=0),
-    "rule and grouping": lambda: GaussianBiclustering(2, BicRule([2, 3]), grouping=GreedyGrouping(9), random_state=0),
+    "rule and grouping": lambda: GaussianBiclustering(2, BestCut(1), grouping=GreedyGrouping(9), random_state=0),
     "seeded grouping": lambda: GaussianBiclustering(
         2, 3, grouping=RelaxedGrouping(n_init=2, random_state=np.random.RandomState(2)), random_state=0
     ),
@@ -125,7 +131,7 @@ def test_a_series_of_labels_comes_back_as_an_array(tmp_path: Path) -> None:
         BlockDiagonalCovariance(),
         BlockDiagonalCovariance(1, block_model=2, correlation="spearman"),
         BlockDiagonalCovariance(3, grouping="greedy"),
-        BlockDiagonalCovariance(AutoRule(), grouping=HierarchicalGrouping("complete"), shrinkage="auto"),
+        BlockDiagonalCovariance(BestCut(), grouping=HierarchicalGrouping("complete"), shrinkage="auto"),
         BlockDiagonalCovariance(2, assume_centered=True, random_state=np.random.RandomState(1)),
     ],
     ids=["auto", "factors", "greedy", "rules", "seeded"],
@@ -165,8 +171,8 @@ def test_pickling_works_too(name: str) -> None:
 
 
 def test_a_model_that_is_not_fitted_has_only_parameters(tmp_path: Path) -> None:
-    found = again(GaussianBiclustering(3, "bic", tol=1e-9), tmp_path)
-    assert (found.n_components, found.n_column_groups, found.tol) == (3, "bic", 1e-9)
+    found = again(GaussianBiclustering(3, "silhouette", tol=1e-9), tmp_path)
+    assert (found.n_components, found.n_column_groups, found.tol) == (3, "silhouette", 1e-9)
     with pytest.raises(NotFittedError):
         found.predict(X)
 
@@ -245,7 +251,7 @@ class Thirds:
         return Proposal(Partition(np.arange(len(S)) // self.size))
 
 
-class Halves(BicRule):
+class Halves(SilhouetteRule):
     """A user's rule, after one of ours."""
 
     def choose(self, S: np.ndarray, n_rows: float, grouping: Any, squares: Any = None, price: Any = None) -> Proposal:
@@ -304,7 +310,10 @@ class Secretive:
             GaussianBiclustering(grouping=type("GreedyGrouping", (Alone,), {})()),
             "grouping holds a GreedyGrouping, which cannot be saved: give numbers",
         ),
-        (GaussianBiclustering(2, BicRule(iter([2]))), "n_column_groups holds a list_iterator, which cannot be saved"),
+        (
+            GaussianBiclustering(2, SilhouetteRule(iter([2]))),
+            "n_column_groups holds a list_iterator, which cannot be saved",
+        ),
         (GaussianBiclustering(init=np.array([1, None])), "init holds a ndarray, which cannot be saved"),
         (GaussianBiclustering(init=np.array([1j])), "init holds a ndarray, which cannot be saved"),
         (GaussianBiclustering(tol=np.longdouble(1)), "tol holds a longdouble, which cannot be saved"),

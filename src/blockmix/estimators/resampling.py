@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,8 +23,6 @@ from blockmix.em.parameters import Parameters
 from blockmix.em.resampling import draw, resampled_groups
 from blockmix.estimators.stability import ClusterStability, GroupStability, Stability
 from blockmix.estimators.validation import check_whole, counts, matrix, rows_to_score
-from blockmix.grouping.protocols import Grouping, Proposal, Rule
-from blockmix.grouping.registry import as_rule
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.rows import Rows, one_blas_thread
 
@@ -122,25 +120,7 @@ def cluster_stability(labels: IntArray, z: FloatArray, refits: Iterable[IntArray
     )
 
 
-# Gamma(2) weights have variance ½, so a weighed correlation varies as one of 2/3 as many rows does.
-EFFECTIVE = 2 / 3
-
 Progress = Callable[[int, int], object]
-
-
-class EffectiveRows:
-    """A rule for randomly weighed rows, which count as fewer.
-
-    A test against chance must allow for the noise that the weights add: with the full number of rows it merges nearly
-    everything in a wide table. A price of log N needs no correction.
-    """
-
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-
-    def choose(self, S: FloatArray, n_rows: float, grouping: Grouping, **others: Any) -> Proposal:
-        """Let the rule choose for the effective number of rows."""
-        return self.rule.choose(S, EFFECTIVE * n_rows, grouping, **others)
 
 
 def mixture_stability(
@@ -230,12 +210,11 @@ def covariance_stability(
     codes = _codes(units, len(rows))
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     own = np.ones(len(rows)) if given is None else given
-    factor = EFFECTIVE if tests(model.n_groups) else 1.0
 
     def resampled() -> Iterator[list[Partition]]:
         again = clone(model)
         for _ in range(n_resamples):
-            weights = factor * own * _row_weights(codes, len(rows), rng)
+            weights = own * _row_weights(codes, len(rows), rng)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield [again.fit(X, sample_weight=weights).partition_]
@@ -243,18 +222,12 @@ def covariance_stability(
     return column_stability([model.partition_], resampled(), column_names(model), _Counter(n_resamples, callback))
 
 
-def tests(n_groups: object) -> bool:
-    """Whether a number of groups is chosen by a test against chance."""
-    return bool(getattr(as_rule(n_groups), "tests_against_chance", False))
-
-
 def _resampled(
     model: Any, rows: Rows, n_resamples: int, codes: IntArray | None, rng: np.random.Generator
 ) -> Iterator[list[Partition]]:
     parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
     family: BlockFamily = model._family(rows, np.ones(rows.n_columns))
-    rules = [EffectiveRows(cast(Rule, rule)) if tests(rule) else rule for rule in family.n_groups]
-    return resampled_groups(rows, parameters, replace(family, n_groups=tuple(rules)), n_resamples, codes, rng)
+    return resampled_groups(rows, parameters, family, n_resamples, codes, rng)
 
 
 def _refits(

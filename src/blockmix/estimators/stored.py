@@ -19,8 +19,7 @@ from blockmix.em.parameters import Parameters
 from blockmix.estimators.importance import Topic
 from blockmix.files.checkpoint import write
 from blockmix.files.values import Codec, Codecs, stored
-from blockmix.grouping.protocols import Grouping, Rule
-from blockmix.grouping.registry import GROUPINGS, RULES
+from blockmix.grouping import GROUPINGS, RULES, Grouping, Rule
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Resolution
 

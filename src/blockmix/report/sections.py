@@ -15,7 +15,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import correlation
-from blockmix.grouping.hierarchical import cut, spans
+from blockmix.grouping.grouping import cut, spans
 from blockmix.partition import FloatArray, IntArray, leading_loadings
 from blockmix.plotting.views import ComponentView, binned, bins, board_view, component_view
 from blockmix.report.subject import MAX_ROWS, Centers, Subject, encoded, finite, fractions
