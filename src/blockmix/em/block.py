@@ -30,8 +30,7 @@ from blockmix.em.sweep import (
     unit_parameters,
 )
 from blockmix.em.tails import FIRST, expanded, leap
-from blockmix.grouping.grouping import HierarchicalGrouping, topmost
-from blockmix.grouping.grouping import Grouping, Proposal
+from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, topmost
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Chunk, Rows
 
