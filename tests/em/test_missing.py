@@ -18,7 +18,7 @@ from blockmix.em.missing_kernels import TILE
 from blockmix.em.outliers import group_distances
 from blockmix.em.sweep import Density, filled, full_scatter, sweep
 from blockmix.partition import Partition
-from blockmix.rows import ArrayRows, Chunk
+from blockmix.rows import EXACT, ArrayRows, Chunk
 from blockmix.rows import rows as chunks_module
 
 Case = tuple[ArrayRows, Parameters]
@@ -106,7 +106,7 @@ def test_the_distances_of_the_groups_add_up_to_that_of_the_row(case: Case) -> No
         found = np.nansum(group_distances(chunk, np.full(rows.n_rows, g), parameters), axis=1)
         joint, logs = chunk_log_joint(chunk, parameters)[:, g], np.log(parameters.weights[g])
         centered = replace(rows, X=np.where(np.isnan(rows.X), np.nan, parameters.means[g] * rows.scale + rows.location))
-        at_mean = chunk_log_joint(replace(chunk_of(centered), codes=chunk.rounding[2] * 0), parameters)[:, g]
+        at_mean = chunk_log_joint(replace(chunk_of(centered), resolution=EXACT), parameters)[:, g]
         assert np.isfinite(logs)
         assert_allclose(found, 2 * (at_mean - joint), rtol=1e-8, atol=1e-8)
 
