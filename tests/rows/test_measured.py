@@ -1,7 +1,8 @@
-"""Sums in a fixed tree; resolution: widths of repeated values by definition, codes, and terms of both families."""
+"""Sums in a fixed tree; resolution: widths of repeated values by definition, codes, and M-steps of both families."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,15 @@ import pytest
 from factors import random_parameters
 from hypothesis import given
 from hypothesis import strategies as st
-from mixtures import chunk_log_joint, labels_of, mixture, unpacked, values, within_blocks
+from mixtures import labels_of, log_joint, mixture, rounding, values
 from numpy.testing import assert_allclose
 from strategies import Matrix, seeds
 
 from blockmix.blocks.blocks import Parameters, Prior
-from blockmix.em.factor import chunk_log_joint as chunk_log_joint_of_factors
 from blockmix.em.factor import sweep as sweep_factors
 from blockmix.em.factor_steps import Scatter
 from blockmix.em.m_step import maximize
-from blockmix.em.sweep import full_scatter, sweep, sweep_shared
+from blockmix.em.sweep import sweep, sweep_shared
 from blockmix.partition import Partition
 from blockmix.rows import EXACT, ArrayRows, Resolution
 from blockmix.rows.measured import total
@@ -130,111 +130,56 @@ def test_every_fifth_of_ten_thousand_rows_is_looked_at() -> None:
     assert of(np.repeat(x, 2), np.tile([0, 1], 10_000)) == pytest.approx(literal_widths(x[::5]))
 
 
-# The terms of the mixtures
+# What the M-steps make of it; the E-steps and sweeps are compared with dense matrices in tests/em
 
 
-def discrete(seed: int, n_rows: int, groups: list[Partition], shared: bool, dtype: Any) -> tuple[ArrayRows, Parameters]:
+def discrete(seed: int, groups: list[Partition], shared: bool = False) -> tuple[ArrayRows, Parameters]:
     """A random mixture on rows of which two columns are rounded, with their resolution."""
-    rng = np.random.default_rng(seed)
-    rows, parameters = mixture(rng, n_rows, groups, shared, dtype)
+    rows, parameters = mixture(np.random.default_rng(seed), 150, groups, shared)
     X = rows.X.copy()
     X[:, 0], X[:, 2] = np.round(X[:, 0]), np.round(X[:, 2], 1)
-    rows = ArrayRows(X, rows.weights, rows.location, rows.scale)
-    return rows.replace(resolution=Resolution.of(X, rows.weights)), parameters
+    return replace(rows, X=X, resolution=Resolution.of(X, rows.weights)), parameters
 
 
-def roundings(rows: ArrayRows) -> Matrix:
-    """Δ = δ²/12 of every standardized value, by the definition."""
-    variances = np.zeros(rows.X.shape)
-    for j in range(rows.n_columns):
-        widths = literal_widths(rows.X[:, j].astype(float), rows.weights.astype(int))
-        variances[:, j] = [widths.get(float(x), 0.0) ** 2 / 12 for x in rows.X[:, j]]
-    return variances / rows.scale**2
+def test_a_chunk_has_the_variances_of_its_standardized_values() -> None:
+    rows, _ = discrete(0, [Partition([0, 0, 1, 1, 2, 2])])
+    delta = np.zeros(rows.X.shape)
+    for j in range(6):
+        widths = literal_widths(rows.X[:, j], rows.weights.astype(int))
+        delta[:, j] = [widths.get(float(x), 0.0) ** 2 / 12 / rows.scale[j] ** 2 for x in rows.X[:, j]]
+    assert_allclose(rounding(rows), delta, rtol=1e-9)
+    assert delta.any(axis=0).all()  # a weight of 2 repeats a value
+    assert not rounding(rows.replace(resolution=EXACT)).any()
 
 
-@pytest.mark.parametrize(
-    ("seed", "shared", "dtype", "n_rows"),
-    [(0, False, float, 150), (1, True, float, 150), (2, False, np.float32, 90), (3, True, np.float32, 90)],
-)
-def test_the_block_mixture_has_the_term_in_density_statistics_and_m_step(
-    seed: int, shared: bool, dtype: Any, n_rows: int
-) -> None:
-    # log π f − ½ Σ_j Δ_ij (Σ⁻¹)_jj and Σ = (scatter + diag Σ_i z_i Δ_ij) / n, from dense matrices.
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_m_step_of_the_block_mixture_adds_the_variances_of_rounding(shared: bool) -> None:
+    # Σ = (scatter + diag Σ_i z_i Δ_ij) / n, from dense matrices.
+    rng = np.random.default_rng(1)
     groups = [Partition(rng.integers(0, 3, 6)) for _ in range(3)]
-    rows, parameters = discrete(seed, n_rows, groups[:1] * 3 if shared else groups, shared, dtype)
-    delta, X = roundings(rows), values(rows)
-    assert delta.any()
-    rtol = 1e-9 if rows.dtype == np.float64 else 2e-4
-    dense = np.stack([block.dense() for block in parameters.covariances])
-    joint = oracles.log_joint(X, parameters.weights, parameters.means, dense)
-    joint -= 0.5 * np.stack([delta @ np.linalg.inv(S).diagonal() for S in dense], axis=1)
-    (chunk,) = rows.map(lambda chunk: chunk)
-    assert_allclose(chunk.rounding_variances, delta, rtol=1e-9)
-    assert_allclose(chunk_log_joint(chunk, parameters), joint, rtol=rtol, atol=rtol)
-
-    z, density = oracles.responsibilities(joint)
+    rows, parameters = discrete(1, groups[:1] * 3 if shared else groups, shared)
+    X, z = values(rows), oracles.responsibilities(log_joint(rows, parameters))[0]
     share = z * rows.weights[:, None]
-    weight, _, scatter = oracles.moments(X, rows.weights, z, parameters.means)
-    blur = share.T @ delta
-    found = sweep(rows, parameters)
-    assert found.log_likelihood == pytest.approx(rows.weights @ density, rel=rtol)
-    tolerance = {"rtol": 10 * rtol, "atol": 10 * rtol * n_rows}
-    assert_allclose(found.blur, blur, **tolerance)
-    layout = parameters.layout
-    assert_allclose(unpacked(found.scatter, layout), within_blocks(layout.pooled(scatter), layout), **tolerance)
-    assert_allclose(full_scatter(rows, parameters).blur, blur, **tolerance)
-
-    # The M-step: the scatter about the new means and the rounding, within the blocks.
-    means = np.stack([share[:, g] @ X / weight[g] for g in range(3)])
-    centered = oracles.moments(X, rows.weights, z, means)[2] + np.stack([np.diag(row) for row in blur])
-    pooled = centered.sum(axis=0) / weight.sum()
-    literal = [pooled] * 3 if shared else centered / weight[:, None, None]
+    weight = share.sum(axis=0)
+    means = share.T @ X / weight[:, None]
+    scatter = oracles.moments(X, rows.weights, z, means)[2] + (share.T @ rounding(rows))[:, :, None] * np.eye(6)
+    literal = [scatter.sum(axis=0) / weight.sum()] * 3 if shared else scatter / weight[:, None, None]
     expected = [oracles.block_diagonal(S, k) for S, k in zip(literal, labels_of(parameters), strict=True)]
-    sweeps = [found] + ([sweep_shared(rows, parameters)] if shared else [])
-    for statistics in sweeps:
-        assert statistics.log_likelihood == pytest.approx(rows.weights @ density, rel=rtol)
+    for statistics in [sweep(rows, parameters)] + ([sweep_shared(rows, parameters)] if shared else []):
         new = maximize(statistics, parameters, Prior())
-        assert_allclose(new.means, means, **tolerance)
-        assert_allclose([block.dense() for block in new.covariances], expected, rtol=10 * rtol, atol=10 * rtol)
+        assert_allclose(new.means, means, rtol=1e-8, atol=1e-8)
+        assert_allclose([block.dense() for block in new.covariances], expected, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("given_z", [False, True])
-@pytest.mark.parametrize("seed", range(2))
-def test_the_factor_mixture_has_the_term_in_density_and_statistics(seed: int, given_z: bool) -> None:
-    # Rounding is noise of each column by itself: Δ_j is added to x_j², and Δ_j / d_j to s_k x_j for its own group only.
-    rows, _ = discrete(seed, 150, [Partition([0, 0, 1, 1, 2, 2])] * 2, False, float)
-    parameters, X, delta = random_parameters(seed), values(rows), roundings(rows)
-    joint = oracles.log_joint(X, parameters.weights, parameters.means, parameters.covariances)
-    joint -= 0.5 * np.stack([delta @ np.linalg.inv(S).diagonal() for S in parameters.covariances], axis=1)
-    (found,) = rows.map(lambda chunk: chunk_log_joint_of_factors(chunk, parameters))
-    assert_allclose(found, joint, rtol=1e-9, atol=1e-9)
-
-    z, density = oracles.responsibilities(joint)
-    z = np.random.default_rng(seed).dirichlet([1, 1], rows.n_rows) if given_z else z
-    share = z * rows.weights[:, None]
-    B, d = np.eye(3)[parameters.labels], parameters.noise
-    s = np.einsum("gjk,ngj->ngk", B, (X[:, None, :] - parameters.means) / d)
-    cross = np.einsum("ng,ngk,nj->gkj", share, s, X) + np.einsum("ng,nj,gj,gjk->gkj", share, delta, 1 / d, B)
-    statistics = sweep_factors(rows, parameters, z if given_z else None)
-    assert_allclose(statistics.second, share.T @ (X**2 + delta), rtol=1e-9)
-    assert_allclose(statistics.cross, cross, rtol=1e-9, atol=1e-8)
-    assert_allclose(statistics.first, share.T @ X, rtol=1e-9, atol=1e-8)
-    if not given_z:
-        assert statistics.log_likelihood == pytest.approx(rows.weights @ density, rel=1e-10)
-
-    # The moments that the M-step is made of are those of Σ_i z_i [(x − m)(x − m)ᵀ + diag Δ] / n.
-    seen = Scatter.of(statistics, parameters)
-    for g in range(2):
-        n, mean = share[:, g].sum(), share[:, g] @ X / share[:, g].sum()
-        S = (X - mean).T * share[:, g] @ (X - mean) / n + np.diag(share[:, g] @ delta / n)
+def test_the_moments_of_the_factor_mixture_have_the_variances_of_rounding() -> None:
+    # Rounding is noise of each column by itself: the M-step is made of Σ_i z_i [(x − m)(x − m)ᵀ + diag Δ] / n.
+    rows, _ = discrete(2, [Partition([0, 0, 1, 1, 2, 2])] * 2)
+    parameters, X, z = random_parameters(2), values(rows), np.random.default_rng(2).dirichlet([1, 1], 150)
+    moments = Scatter.of(sweep_factors(rows, parameters, z), parameters)
+    for g, share in enumerate((z * rows.weights[:, None]).T):
+        n, mean = share.sum(), share @ X / share.sum()
+        S = (X - mean).T * share @ (X - mean) / n + np.diag(share @ rounding(rows) / n)
         P = parameters.projection[g]
-        assert_allclose(seen.variances[g], S.diagonal(), rtol=1e-8)
-        assert_allclose(seen.cross[g], P @ S, rtol=1e-8, atol=1e-8)
-        assert_allclose(seen.spread[g], (P @ S @ P.T).diagonal(), rtol=1e-8)
-
-
-def test_exact_rows_have_no_term() -> None:
-    rows, parameters = mixture(np.random.default_rng(0), 50, [Partition([0, 0, 1])] * 2)
-    assert rows.resolution is EXACT
-    assert not sweep(rows, parameters).blur.any()
+        assert_allclose(moments.variances[g], S.diagonal(), rtol=1e-8)
+        assert_allclose(moments.cross[g], P @ S, rtol=1e-8, atol=1e-8)
+        assert_allclose(moments.spread[g], (P @ S @ P.T).diagonal(), rtol=1e-8)

@@ -18,7 +18,7 @@ import numpy as np
 
 from blockmix.partition import FloatArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
-from blockmix.rows.rows import Chunk, Rows, in_order, places
+from blockmix.rows.rows import Chunk, Rows, has_nan, in_order, places
 
 T = TypeVar("T")
 
@@ -146,14 +146,14 @@ def chunks_of(rows: Any, piece: Piece, start: int, weights: FloatArray | None) -
 
     Values are checked in the first pass, before the rows have been counted.
     """
-    p, may_miss = rows.n_columns, rows.allow_missing and rows.has_missing
-    values = dense(piece, rows.dtype, p)
+    values = dense(piece, rows.dtype, rows.n_columns)
     if rows.observed is None:
         refuse(values, start, piece.name, rows.names, rows.allow_missing)
     counts = np.ones(piece.n_rows) if weights is None else weights
+    may_miss = rows.allow_missing and rows.has_missing and has_nan(values)
     if may_miss:
         counts = np.where(np.isnan(values).all(axis=1), 0.0, counts)
-    for place in places(piece.n_rows, p, start):
+    for place in places(piece.n_rows, rows.n_columns, start):
         here = slice(place.start - start, place.stop - start)
         X = np.require(values[here], requirements=["C", "W"])
         yield Chunk(X, counts[here], place, rows.location, rows.scale, rows.resolution, may_miss)
