@@ -1,24 +1,25 @@
-"""Stored values: the table of the objects that a saved model may hold, what makes each of them valid, and `save_model`.
+"""Stored values: the objects that a file may hold, what makes each of them valid, and `save_model`.
 
-A file may hold anything, so an object is checked when it is built.
+A file may hold anything, so an object is checked when it is built: compiled loops must get neither NaN nor an index
+beyond an array.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import BlockCovariance, Parameters, assemble
+from blockmix.blocks.blocks import BlockCovariance, Layout, Parameters, assemble
 from blockmix.blocks.shapes import BlockModel, FactorBlock, FullBlock, TreeBlock
 from blockmix.em.factor import FactorParameters
 from blockmix.em.loop import LoopState
 from blockmix.estimators.importance import Topic
-from blockmix.files.checkpoint import write
-from blockmix.files.values import Codec, Codecs, stored
+from blockmix.estimators.terms import Lexicon, RelativeTfidf, as_weighting, default_vectorizer
+from blockmix.files.values import Codec, Codecs, attributes, write_object
 from blockmix.grouping.protocols import Grouping, Rule
 from blockmix.grouping.registry import GROUPINGS, RULES
 from blockmix.partition import FloatArray, Partition
@@ -37,95 +38,74 @@ def require(condition: object, sentence: str) -> None:
 
 def is_real(values: Any, shape: tuple[int, ...]) -> bool:
     """Whether values are an array of finite numbers in single or double precision, of that shape."""
-    return (
-        isinstance(values, np.ndarray)
-        and values.dtype in (np.float32, np.float64)
-        and values.shape == shape
-        and bool(np.isfinite(values).all())
-    )
+    real = isinstance(values, np.ndarray) and values.dtype in (np.float32, np.float64) and values.shape == shape
+    return real and bool(np.isfinite(values).all())
 
 
 def is_positive(values: FloatArray) -> bool:
-    """Whether all values are above 0 and have a finite inverse."""
-    return bool((values >= np.finfo(values.dtype).tiny).all())
+    """Whether all values are above 0 and finite, and have a finite inverse."""
+    return bool(((values >= np.finfo(values.dtype).tiny) & np.isfinite(values)).all())
 
 
 def is_label(values: Any, shape: tuple[int, ...], n_labels: int, least: int = 0) -> bool:
     """Whether values are an array of labels least … n_labels − 1, of that shape."""
-    return (
-        isinstance(values, np.ndarray)
-        and values.dtype.kind in "iu"
-        and values.shape == shape
-        and bool((values >= least).all() and (values < n_labels).all())
-    )
+    whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.shape == shape
+    return whole and bool((values >= least).all() and (values < n_labels).all())
+
+
+def _check_layout(layout: Layout) -> None:
+    """Refuse partitions of different columns, and shapes that are not one per block."""
+    partitions, shapes = layout.partitions, layout.shapes
+    require(isinstance(partitions, tuple) and partitions, "there are no column groups")
+    require(all(isinstance(partition, Partition) for partition in partitions), "column groups are not a Partition")
+    require(len({partition.n_columns for partition in partitions}) == 1, "components have different columns")
+    shared = layout.shared is True and all(partition == partitions[0] for partition in partitions)
+    require(shared or layout.shared is False, "components with one covariance have different column groups")
+    numbers = [partition.n_groups for partition in layout.distinct]
+    right = not shapes or [len(models) for models in shapes] == numbers
+    require(right, f"there is not one shape for each of the {sum(numbers)} blocks")
+    models = [model for models in shapes for model in models]
+    require(all(isinstance(model, BlockModel) for model in models), "a shape is not a BlockModel")
+
+
+def _check_mixture(parameters: Parameters) -> None:
+    """Refuse groups, blocks and degrees of freedom that do not suit the weights and means."""
+    layout, factors, freedom = parameters.layout, parameters.factors, parameters.degrees_of_freedom
+    G, p = _check_components(parameters.weights, parameters.means)
+    right = isinstance(layout, Layout) and len(layout.partitions) == G and layout.partitions[0].n_columns == p
+    require(right, f"the column groups are not those of {G} components and {p} columns")
+    _check_factors(layout, factors)
+    require(freedom is None or (is_real(freedom, (G,)) and is_positive(freedom)), "degrees of freedom are not above 0")
+    given = [values for values in (parameters.weights, parameters.means, factors, freedom) if values is not None]
+    require(all(values.dtype == np.float64 for values in given), "parameters are not in double precision")
+    models = [model for models in layout.shapes for model in models]
+    for b, state in parameters.states.items():
+        numbered = isinstance(b, int) and 0 <= b < len(models) and np.ndim(state) == 2
+        require(numbered and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
+        c = int(layout.blocks[b, 1] - layout.blocks[b, 0])
+        require(models[b].accepts(state, c), f"the state of block {b} does not suit its {c} columns")
+
+
+def _check_factors(layout: Layout, factors: FloatArray) -> None:
+    """Refuse Cholesky factors, flat, that are not finite, not lower triangular or nearly singular."""
+    require(is_real(factors, (layout.size,)), f"blocks are not {layout.size} finite numbers")
+    sizes = layout.own_blocks[:, 1] - layout.own_blocks[:, 0]
+    lengths = np.repeat(sizes, sizes)  # of the rows of all blocks, which lie one after the other
+    pivots, largest = factors[layout.diagonal], np.maximum.reduceat(np.abs(factors), np.cumsum(lengths) - lengths)
+    above = np.arange(layout.size) > np.repeat(layout.diagonal, lengths)
+    require(not factors[above].any(), "a Cholesky factor is not lower triangular")
+    require(is_positive(pivots) and (pivots > _LEAST_PIVOT * largest).all(), "a block is not positive definite")
 
 
 def _check_covariance(covariance: BlockCovariance) -> None:
-    """Refuse Cholesky factors of the wrong shape, and those that are not lower triangular or nearly singular."""
     partition, factors = covariance.partition, covariance.factors
     require(isinstance(partition, Partition) and isinstance(factors, tuple), "a covariance has no groups or no blocks")
     shapes = [(len(stack), stack.shape[1], stack.shape[1]) for stack in partition.stacks]
-    require(len(factors) == len(shapes), f"a covariance has {len(factors)} sizes of blocks instead of {len(shapes)}")
-    for L, shape in zip(factors, shapes, strict=True):
-        require(is_real(L, shape) and L.dtype == factors[0].dtype, f"blocks are no finite numbers of shape {shape}")
-        pivots, largest = np.diagonal(L, axis1=1, axis2=2), np.abs(L).max(axis=2)
-        require(not np.triu(L, 1).any(), "a Cholesky factor is not lower triangular")
-        require(is_positive(pivots) and (pivots > _LEAST_PIVOT * largest).all(), "a block is not positive definite")
-
-
-def _mixture_arguments(parameters: Parameters) -> dict[str, Any]:
-    # By component: how the blocks are stacked for arithmetic is not part of the format.
-    distinct = parameters.covariances[:1] if parameters.layout.shared else parameters.covariances
-    stored = {"weights": parameters.weights, "means": parameters.means, "covariances": distinct}
-    if parameters.layout.shapes:
-        stored |= {"block_models": parameters.layout.shapes, "block_states": dict(parameters.states)}
-    if parameters.degrees_of_freedom is not None:
-        stored["degrees_of_freedom"] = parameters.degrees_of_freedom
-    return stored
-
-
-def _mixture(
-    weights: FloatArray,
-    means: FloatArray,
-    covariances: tuple[BlockCovariance, ...],
-    block_models: tuple[tuple[BlockModel, ...], ...] = (),
-    block_states: dict[int, FloatArray] | None = None,
-    degrees_of_freedom: FloatArray | None = None,
-) -> Parameters:
-    """The mixture of these components; a single covariance is shared by all of them."""
-    G, p = _check_components(weights, means)
-    if degrees_of_freedom is not None:
-        known = is_real(degrees_of_freedom, (G,)) and is_positive(degrees_of_freedom)
-        require(known, f"there are not {G} degrees of freedom above 0")
-    require(isinstance(covariances, tuple) and len(covariances) in (1, G), f"a mixture has no {G} covariances")
-    for covariance in covariances:
-        require(
-            isinstance(covariance, BlockCovariance) and covariance.partition.n_columns == p,
-            f"a covariance does not suit means of {p} columns",
-        )
-    found = assemble(weights, means, covariances * (G if len(covariances) == 1 else 1))
-    found = replace(found, degrees_of_freedom=degrees_of_freedom)
-    if not block_models:
-        return found
-    _check_shapes(block_models, block_states or {}, covariances)
-    return replace(found, layout=replace(found.layout, shapes=block_models), states=block_states or {})
-
-
-def _check_shapes(
-    shapes: tuple[tuple[BlockModel, ...], ...], states: dict[int, FloatArray], covariances: tuple[BlockCovariance, ...]
-) -> None:
-    """Refuse shapes that are not one per block, and states that do not suit the columns of their block."""
-    sizes = [int(c) for covariance in covariances for c in covariance.partition.sizes]
-    require(
-        [len(one) for one in shapes] == [covariance.partition.n_groups for covariance in covariances],
-        f"there is not one shape for each of the {len(sizes)} blocks",
-    )
-    models = [model for one in shapes for model in one]
-    require(all(isinstance(model, BlockModel) for model in models), "a shape is no BlockModel")
-    for b, state in states.items():
-        known = isinstance(b, int) and 0 <= b < len(sizes) and np.ndim(state) == 2
-        require(known and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
-        require(models[b].accepts(state, sizes[b]), f"the state of block {b} does not suit its {sizes[b]} columns")
+    right = len(factors) == len(shapes) and all(map(is_real, factors, shapes))
+    require(right and len({L.dtype for L in factors}) == 1, f"blocks are not finite numbers of shapes {shapes}")
+    require(all(is_positive(L.diagonal(axis1=1, axis2=2)) for L in factors), "a block is not positive definite")
+    flat = assemble(np.ones(1), np.zeros((1, partition.n_columns)), (covariance,))
+    _check_factors(flat.layout, flat.factors)
 
 
 def _check_factor_block(block: FactorBlock) -> None:
@@ -133,10 +113,12 @@ def _check_factor_block(block: FactorBlock) -> None:
 
 
 def _check_resolution(resolution: Resolution) -> None:
-    """Refuse places that compiled loops would look up beyond the arrays, and variances that are none."""
+    """Refuse positions that compiled loops would look up beyond the arrays, and variances that are negative."""
     columns, first, values = resolution.columns, resolution.first, resolution.values
     D, n = len(columns), len(values)
     require(is_label(columns, (D,), 2**31) and is_label(first, (D + 1,), n + 1), "the resolution has no columns")
+    # Compiled loops would mix unsigned positions with signed ones to floating point.
+    require(columns.dtype.kind == first.dtype.kind == "i", "the resolution has no columns")
     # It is estimated from some 2000 rows, so a column has no more values.
     sizes = np.diff(first.astype(np.int64))
     right = (np.diff(columns.astype(np.int64)) > 0).all() and ((sizes >= 1) & (sizes <= 4096)).all()
@@ -146,7 +128,7 @@ def _check_resolution(resolution: Resolution) -> None:
 
 
 def _check_factor_mixture(parameters: FactorParameters) -> None:
-    """Refuse what is not a factor mixture: sizes that differ, negative variances, unknown groups."""
+    """Refuse arrays whose sizes differ, negative variances and unknown groups."""
     G, p = _check_components(parameters.weights, parameters.means)
     t, d = parameters.factor_variances, parameters.noise
     require(np.ndim(t) == 2 and is_real(t, (G, t.shape[1])) and (t >= 0).all(), "factor variances are not all ≥ 0")
@@ -156,67 +138,86 @@ def _check_factor_mixture(parameters: FactorParameters) -> None:
 
 def _check_components(weights: FloatArray, means: FloatArray) -> tuple[int, int]:
     """Numbers of components and columns of weights (G,) that sum to 1 and means (G, p)."""
-    require(np.ndim(weights) == 1 and is_real(weights, (len(weights),)), "weights are no vector of finite numbers")
-    total = float(weights.sum(dtype=float))
-    require(
-        (weights >= 0).all() and abs(total - 1) < _WEIGHT_ROUNDING,
-        f"weights are negative or sum to {total:g} instead of 1",
-    )
-    G = len(weights)
-    require(
-        np.ndim(means) == 2 and means.shape[1] > 0 and is_real(means, (G, means.shape[1])),
-        f"means are no finite numbers for {G} components",
-    )
+    require(np.ndim(weights) == 1 and is_real(weights, (len(weights),)), "weights are not a vector of finite numbers")
+    G, total = len(weights), float(weights.sum(dtype=float))
+    sound = (weights >= 0).all() and abs(total - 1) < _WEIGHT_ROUNDING
+    require(sound, f"weights are negative or sum to {total:g} instead of 1")
+    finite = np.ndim(means) == 2 and means.shape[1] > 0 and is_real(means, (G, means.shape[1]))
+    require(finite, f"means are not finite numbers for {G} components")
     return G, means.shape[1]
 
 
 def _check_topic(topic: Topic) -> None:
     numbers = (topic.size, topic.share, topic.mean_rating or 0, *topic.documents)
-    require(all(isinstance(number, Real) for number in numbers), "a topic has a size that is no number")
+    require(all(isinstance(number, Real) for number in numbers), "a topic has a size that is not a number")
     require(all(isinstance(name, str) for name in topic.top_groups), "a topic has a group without a name")
+
+
+def _lexicon_arguments(lexicon: Lexicon) -> dict[str, Any]:
+    # The vectorizer is the default one: another is a parameter of the estimator, which cannot be saved.
+    vectorizer = lexicon.vectorizer
+    words = None if vectorizer is None else [str(term) for term in vectorizer.get_feature_names_out()]
+    return {
+        "vocabulary": words,
+        "stop_words": None if vectorizer is None else vectorizer.stop_words,
+        "ngrams": 1 if vectorizer is None else vectorizer.ngram_range[1],
+        "idf": getattr(lexicon.weighting, "idf_", None),
+        "columns": lexicon.columns,
+        "names": lexicon.names,
+        "n_vocabulary": lexicon.n_vocabulary,
+    }
+
+
+def _lexicon(
+    vocabulary: Any, stop_words: Any, ngrams: Any, idf: Any, columns: Any, names: Any, n_vocabulary: Any
+) -> Any:
+    """The lexicon with the default vectorizer and these weights of terms, checked."""
+    v, t = n_vocabulary, np.size(columns)
+    require(isinstance(v, int) and is_label(columns, (t,), v), "the terms are not in the vocabulary")
+    require(idf is None or is_real(idf, (v,)), f"there are not {v} weights of terms")
+    weighting, vectorizer = as_weighting("none" if idf is None else "tfidf", None, None), None
+    if isinstance(weighting, RelativeTfidf):
+        weighting.idf_ = idf
+    if vocabulary is not None:
+        different = all(isinstance(word, str) for word in vocabulary) and len(set(vocabulary)) == len(vocabulary) == v
+        require(different, f"the vocabulary does not have {v} terms")
+        vectorizer = default_vectorizer(stop_words, ngrams).set_params(vocabulary=vocabulary)
+    return Lexicon(vectorizer, weighting, columns, names, v)
+
+
+def _has_plain_attributes(value: Any) -> bool:
+    """Whether an object is an estimator of the package, or a user's grouping, rule or shape that load can build."""
+    cls = type(value)
+    if cls.__module__.startswith("blockmix.estimators."):
+        return True
+    fitting = hasattr(value, "__dict__") and isinstance(value, (Grouping, Rule, BlockModel))
+    return fitting and inspect.signature(cls).parameters.keys() >= attributes(value).keys()
 
 
 VALUES = Codecs(
     [
-        stored(Partition),
-        stored(BlockCovariance, _check_covariance, fields={"cholesky": "factors"}),
-        Codec("Parameters", Parameters, _mixture_arguments, _mixture),
-        stored(FactorParameters, _check_factor_mixture, fields={"factor_variances": "factors"}),
-        stored(LoopState),
-        stored(Resolution, _check_resolution),
-        stored(FullBlock),
-        stored(FactorBlock, _check_factor_block),
-        stored(TreeBlock),
-        stored(Topic, _check_topic),
-        *map(stored, GROUPINGS.values()),
-        *map(stored, RULES.values()),
+        Codec(Partition),
+        Codec(BlockCovariance, _check_covariance),
+        Codec(Layout, _check_layout),
+        Codec(Parameters, _check_mixture),
+        Codec(FactorParameters, _check_factor_mixture),
+        Codec(LoopState),
+        Codec(Resolution, _check_resolution),
+        Codec(FullBlock),
+        Codec(FactorBlock, _check_factor_block),
+        Codec(TreeBlock),
+        Codec(Topic, _check_topic),
+        Codec(Lexicon, None, _lexicon_arguments, _lexicon),
+        *map(Codec, GROUPINGS.values()),
+        *map(Codec, RULES.values()),
     ],
-    open_to=(Grouping, Rule, BlockModel),
+    _has_plain_attributes,
 )
 
 
 def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write an estimator to a file that `load` reads; an existing file is replaced as a whole."""
+    name = type(estimator).__name__
     if not type(estimator).__module__.startswith("blockmix."):
-        raise TypeError(
-            f"{type(estimator).__name__} is not an estimator of blockmix, so load would not know it: pickle it instead"
-        )
-    content = {"parameters": estimator.get_params(deep=False), "state": fitted_state(estimator)}
-    write(path, type(estimator).__name__, content, VALUES)
-
-
-def fitted_state(estimator: Any) -> dict[str, Any]:
-    """Fitted attributes, by name, without scikit-learn's metadata requests."""
-    parameters = estimator.get_params(deep=False)
-    return {
-        name: value for name, value in vars(estimator).items() if name not in parameters and name != "_metadata_request"
-    }
-
-
-def restore_state(estimator: Any, state: dict[str, Any]) -> None:
-    """Take over the attributes that `fitted_state` gave."""
-    for name, value in state.items():
-        taken = name in vars(estimator) or hasattr(type(estimator), name)
-        if not name.isidentifier() or name.startswith("__") or taken:
-            raise ValueError(f"{name!r} is not a fitted attribute")
-        setattr(estimator, name, value)
+        raise TypeError(f"{name} is not an estimator of blockmix, so load would not know it: pickle it instead")
+    write_object(path, name, attributes(estimator), VALUES)

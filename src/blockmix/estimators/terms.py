@@ -278,19 +278,3 @@ class Lexicon:
             )
         X: FloatArray = self.weighting.transform(matrix)[:, self.columns].toarray()
         return X
-
-    def packed(self) -> list[Any]:
-        """The lexicon as plain values; works for the default vectorizer and the named weightings."""
-        vocabulary = None if self.vectorizer is None else [str(t) for t in self.vectorizer.get_feature_names_out()]
-        return [vocabulary, getattr(self.weighting, "idf_", None), self.columns, self.names, self.n_vocabulary]
-
-    @classmethod
-    def unpacked(cls, values: list[Any], stop_words: Any, ngrams: int) -> Lexicon:
-        """The lexicon from the plain values of `packed`."""
-        vocabulary, idf, *rest = values
-        unfitted = default_vectorizer(stop_words, ngrams)
-        vectorizer = None if vocabulary is None else unfitted.set_params(vocabulary=vocabulary)
-        weighting = _unchanged() if idf is None else RelativeTfidf()
-        if idf is not None:
-            weighting.idf_ = idf
-        return cls(vectorizer, weighting, *rest)

@@ -336,22 +336,6 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
             f"{len(self.terms_)} terms (of {self.n_vocabulary_})"
         )
 
-    def _state(self) -> dict[str, Any]:
-        state = super()._state()
-        if "mixture_" in state:
-            mixture = state.pop("mixture_")
-            state["mixture"] = [mixture.get_params(deep=False), mixture._state()]
-            state["lexicon"] = state.pop("_lexicon").packed()
-        return state
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        if "mixture" in state:
-            parameters, fitted = state.pop("mixture")
-            self.mixture_ = GaussianBiclustering(**parameters)
-            self.mixture_._restore(fitted)
-            self._lexicon = terms.Lexicon.unpacked(state.pop("lexicon"), self.stop_words, self.ngrams)
-        super()._restore(state)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
         save_model(self, path)
