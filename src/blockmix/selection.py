@@ -105,7 +105,7 @@ class _Search:
 
     X: ArrayLike
     sample_weight: ArrayLike | None
-    prototype: Mixture
+    prototype: Mixture[Any, Any]
     stability: bool
     choices: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
@@ -257,7 +257,7 @@ def select(
     n_column_groups: Any = "auto",
     *,
     criterion: str = "bic",
-    estimator: Mixture | None = None,
+    estimator: Mixture[Any, Any] | None = None,
     sample_weight: ArrayLike | None = None,
     callback: Callable[[SelectionProgress], object] | None = None,
     on_iteration: Callable[[Progress], object] | None = None,
@@ -313,7 +313,9 @@ def select(
     if estimator is not None and not isinstance(estimator, Mixture):
         raise TypeError(f"estimator={estimator!r} must be a mixture such as GaussianBiclustering()")
     kinds = {name: params.pop(name) for name in KINDS if isinstance(params.get(name), (list, tuple))}
-    prototype: Mixture = clone(GaussianBiclustering() if estimator is None else estimator).set_params(**params)
+    prototype: Mixture[Any, Any] = clone(GaussianBiclustering() if estimator is None else estimator).set_params(
+        **params
+    )
     # The same seed for all pairs, so that a row depends neither on other rows nor on their order.
     if not isinstance(prototype.random_state, Integral):
         seed = int(check_random_state(prototype.random_state).randint(np.iinfo(np.int32).max))

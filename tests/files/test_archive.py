@@ -59,23 +59,6 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
         assert refusal(tmp_path / "model") == "is truncated: copy it again or save the model again"
 
 
-def test_a_changed_byte_is_refused_or_does_not_matter(tmp_path: Path) -> None:
-    # Most bytes are covered by a checksum; the others are dates and permissions, which nobody reads.
-    MODEL.save(tmp_path / "model")
-    content, rng, refused = (tmp_path / "model").read_bytes(), np.random.default_rng(0), 0
-    for place in rng.choice(len(content), 150, replace=False):
-        changed = bytearray(content)
-        changed[place] ^= int(rng.integers(1, 256))
-        (tmp_path / "changed").write_bytes(changed)
-        try:
-            found = load(tmp_path / "changed")
-        except ValueError:
-            refused += 1
-            continue
-        assert same(found.predict_proba(X), MODEL.predict_proba(X))
-    assert refused > 90
-
-
 def test_tampering_with_nothing_changes_nothing(tmp_path: Path) -> None:
     # Red if the tests below were refused for the way in which the file is written.
     assert same(load(tampered(tmp_path)).predict_proba(X), MODEL.predict_proba(X))

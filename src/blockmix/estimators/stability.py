@@ -62,7 +62,8 @@ class GroupStability:
     @property
     def verdict(self) -> str:
         """`again` in a word."""
-        return verdict(self.again, ((0.9, "firm"), (0.75, "likely"), (0.5, "open")), "not settled by these rows")
+        levels = ((0.9, "firm"), (0.75, "likely"), (0.5, "open"))
+        return next((word for least, word in levels if self.again >= least), "not settled by these rows")
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,7 @@ class ClusterStability:
     @property
     def verdict(self) -> str:
         """`stability` in a word."""
-        return verdict(self.stability, ((0.95, "firm"), (0.85, "likely")), "not found again")
-
-
-def verdict(share: float, levels: tuple[tuple[float, str], ...], otherwise: str) -> str:
-    """The word of the first level that a share reaches."""
-    return next((word for least, word in levels if share >= least), otherwise)
+        return "firm" if self.stability >= 0.95 else "likely" if self.stability >= 0.85 else "not found again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,18 +133,15 @@ class Stability:
 
     def to_frame(self) -> Any:
         """The groups as a pandas data frame, one row per group."""
-        pandas = needed("pandas", "app")
         names = ["component", "columns", "size", "again", "split", "joined", "joined_with", "joined_share", "weakest"]
-        rows = [
-            {**vars(group), "columns": ", ".join(group.columns), "size": len(group.columns)} for group in self.groups
-        ]
-        return pandas.DataFrame(rows, columns=names)
+        more = [{"columns": ", ".join(group.columns), "size": len(group.columns)} for group in self.groups]
+        rows = [vars(group) | texts for group, texts in zip(self.groups, more, strict=True)]
+        return needed("pandas", "app").DataFrame(rows, columns=names)
 
     def clusters_to_frame(self) -> Any:
         """The clusters as a pandas data frame, one row per cluster; empty without refits."""
-        pandas = needed("pandas", "app")
         names = ["component", "rows", "stability", "dissolved", "certainty"]
-        return pandas.DataFrame([vars(cluster) for cluster in self.clusters or ()], columns=names)
+        return needed("pandas", "app").DataFrame([vars(cluster) for cluster in self.clusters or ()], columns=names)
 
     def plot_pairs(self, component: int = 0, *, ax: Axes | None = None) -> Axes:
         """Heat map of the shares of resamples in which two columns are together, in group order."""
@@ -254,7 +247,9 @@ def _group(
     joins = int(mean.argmax()) if len(outside) and mean.max() > 0 else None
     joined_with, joined_share = (None, 0.0) if joins is None else (names[outside[joins]], float(mean[joins]))
     weakest = names[columns[stays[columns].argmin()]]
-    return GroupStability(g, tuple(names[j] for j in columns), *shares.tolist(), joined_with, joined_share, weakest)
+    again, split, joined = shares.tolist()
+    members = tuple(names[j] for j in columns)
+    return GroupStability(g, members, again, split, joined, joined_with, joined_share, weakest)
 
 
 def cluster_stability(
