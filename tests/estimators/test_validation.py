@@ -30,10 +30,7 @@ def case(sentence: str, X: Any = None, weights: Any = None, **parameters: Any) -
     return sentence, table() if X is None else X, weights, {"n_components": 2, **parameters}
 
 
-RULES = (
-    "must be a whole number, one of auto, silhouette, or a rule such as "
-    "SilhouetteRule(candidates=range(2, 5))"
-)
+RULES = "must be a whole number, one of auto, silhouette, or a rule such as SilhouetteRule(candidates=range(2, 5))"
 LEAST = "must be a whole number that is at least 1"
 NUMBER = "must be a number that is at least 0"
 FOUND = "is required by GaussianBiclustering."

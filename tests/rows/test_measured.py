@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import oracles
 import pytest
+from blockmix.em.m_step import maximize
 from factors import random_parameters
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,6 @@ from strategies import Matrix, seeds
 from blockmix.blocks.blocks import Parameters, Prior
 from blockmix.em.factor import sweep as sweep_factors
 from blockmix.em.factor_steps import Scatter
-from blockmix.em.m_step import maximize
 from blockmix.em.sweep import sweep, sweep_shared
 from blockmix.partition import Partition
 from blockmix.rows import EXACT, ArrayRows, Resolution
