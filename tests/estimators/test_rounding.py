@@ -94,17 +94,6 @@ def test_weight_two_is_a_row_twice(setting: str) -> None:
     assert_allclose(once.covariances_, again.covariances_, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_file_is_fitted_as_an_array_is(dtype: Any, shared: bool, tmp_path: Path) -> None:
-    X = counts(4).astype(dtype)
-    np.save(tmp_path / "X.npy", X)
-    one, other = (quiet(rows, random_state=0, shared_covariance=shared) for rows in (X, tmp_path / "X.npy"))
-    assert_array_equal(one.resolution_.values, other.resolution_.values)
-    assert_array_equal(one.resolution_.variances, other.resolution_.variances)
-    assert one.log_likelihood_ == pytest.approx(other.log_likelihood_, rel=1e-9 if dtype == np.float64 else 1e-5)
-
-
 def test_scaling_and_permuting_columns_change_only_the_units() -> None:
     X = counts(5)
     factor, order = 10.0 ** np.arange(-3, 3), [3, 1, 5, 0, 2, 4]

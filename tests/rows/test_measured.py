@@ -123,6 +123,16 @@ def test_codes_and_table_give_each_value_its_variance(dtype: Any, weight: float)
     assert not resolution.codes(new).any()  # a value that did not occur is exact
 
 
+def test_fractional_weights_and_the_place_of_a_column_decide_no_tie() -> None:
+    # Red if weights summed over columns are compared to the last bit: 0.7 + 0.7 + 0.7 is not three times 0.7.
+    x = np.repeat(np.arange(9.0), 7)
+    widths = {float(value): 1.0 for value in range(9)}
+    for weight in (0.7, 1.1, 1 / 3, 3e5 / 7):
+        resolution = Resolution.of(np.tile(x[:, None], 40), np.full(63, weight))
+        assert_allclose(resolution.values.reshape(40, 9), np.tile(list(widths), (40, 1)))
+        assert_allclose(np.sqrt(12 * resolution.variances), 1)
+
+
 def test_every_fifth_of_ten_thousand_rows_is_looked_at() -> None:
     # Evenly over the rows: data sorted by a column are sampled as others are. Rows of weight 0 do not count.
     x = np.sort(np.random.default_rng(0).integers(0, 50, 10_000)).astype(float)
