@@ -115,8 +115,8 @@ MIXTURE, BLOCK = "_parameters", "_parameters/covariances/items/0/factors/items/0
         ("covariance", "linkage_", lambda a: a[:, :3], "linkage_ is no tree of the columns"),
         ("topics", "components_", lambda a: np.zeros_like(a), "components_ does not name each component once"),
         ("topics", "importance_", lambda a: a.T, "importance_ is not a table of topics and groups"),
-        ("topics", "lexicon/1", at(0, np.nan), "there are not 10 weights of terms"),
-        ("topics", "lexicon/2", at(0, 10), "the terms are not in the vocabulary"),
+        ("topics", "_lexicon/1", at(0, np.nan), "there are not 10 weights of terms"),
+        ("topics", "_lexicon/2", at(0, 10), "the terms are not in the vocabulary"),
         ("topics", "_group_means", at(0, 0), "a group of terms has no weight"),
     ],
 )
@@ -142,11 +142,10 @@ def test_an_impossible_array_is_refused(
             "there is not one shape for each of the 1",
         ),
         ("shapes", "_parameters/block_models/items/0/items/0/n_factors", 0, "a block has 0 factors"),
-        ("factor", "_fitted", {"$": "tuple", "items": ["UCUX", 3]}, "model='UCUX' must be four letters"),
-        ("factor", "_fitted", {"$": "tuple", "items": ["UCUU", 2]}, "the mixture has not 2 groups of columns"),
+        ("factor", "_letters", "UCUX", "model='UCUX' must be four letters"),
         ("covariance", "blocks_", {"$": "Partition", "labels": {"$": "array", "place": 1}}, "blocks_ has other groups"),
         ("topics", "topics_", [], "there are not 2 topics and 3 groups of terms"),
-        ("topics", "lexicon", [["good"] * 10, *[None] * 4], "the terms are not in the vocabulary"),
+        ("topics", "_lexicon", [["good"] * 10, *[None] * 3], "the terms are not in the vocabulary"),
     ],
 )
 def test_an_impossible_value_is_refused(name: str, where: str, value: Any, sentence: str, tmp_path: Path) -> None:
