@@ -99,7 +99,7 @@ def rows_of(seed: int, is_rounded: bool = False, n_rows: int = 150) -> ArrayRows
     if not is_rounded:
         return rows
     rows = replace(rows, X=X.round(1))
-    return rows.resolved(Resolution.of(rows.X, rows.weights))
+    return replace(rows, resolution=Resolution.of(rows.X, rows.weights))
 
 
 def rounding_of(rows: ArrayRows) -> Matrix:

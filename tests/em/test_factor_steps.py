@@ -105,25 +105,27 @@ def test_every_step_from_anywhere_raises_the_likelihood(seed: int, letters: str)
         assert all(len(np.unique(row)) == 3 for row in parameters.labels)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3, 4])
-def test_a_gain_is_promised_only_if_rounding_leaves_it(seed: int) -> None:
+def test_a_gain_is_promised_only_if_rounding_leaves_it() -> None:
     # A column alone in its group, with noise at the floor: without it nothing is left of the sums of the group, so its
     # prediction is its variance. What is left of the sums is rounding, more than d; such gains lowered the likelihood.
-    rows = ArrayRows.standardized(factor_rows(seed, n=40, p=6))
-    old = replace(
-        random_parameters(seed),
-        labels=np.tile([0, 1, 2, 2, 2, 2], (2, 1)),
-        factor_variances=np.ones((2, 3)),
-        noise=np.tile([1e-7, 1e-7, 0.5, 0.5, 0.5, 0.5], (2, 1)),
-    )
-    scatter = Scatter.of(factor_sweep(rows, old), old)
-    c, V = steps.home_predictions(scatter, old)
-    S = scatter.variances[:, :2]
-    assert np.abs(V[:, :2] - S).max() > 1e-7
-    for noise in (1e-7, 1e-3, 0.1, 1.0, 10.0):
-        promised = steps.certain_gain(np.full_like(V, noise), c, V, scatter, old)[:, :2]
-        gain = steps.column_cost(old.noise[:, :2] + 1, S) - steps.column_cost(np.full_like(S, noise) + 1, S)
-        assert (promised <= gain).all()
+    errors = []
+    for seed in range(10):
+        rows = ArrayRows.standardized(factor_rows(seed, n=40, p=6))
+        old = replace(
+            random_parameters(seed),
+            labels=np.tile([0, 1, 2, 2, 2, 2], (2, 1)),
+            factor_variances=np.ones((2, 3)),
+            noise=np.tile([1e-7, 1e-7, 0.5, 0.5, 0.5, 0.5], (2, 1)),
+        )
+        scatter = Scatter.of(factor_sweep(rows, old), old)
+        c, V = steps.home_predictions(scatter, old)
+        S = scatter.variances[:, :2]
+        errors.append(np.abs(V[:, :2] - S).max())
+        for noise in (1e-7, 1e-3, 0.1, 1.0, 10.0):
+            promised = steps.certain_gain(np.full_like(V, noise), c, V, scatter, old)[:, :2]
+            gain = steps.column_cost(old.noise[:, :2] + 1, S) - steps.column_cost(np.full_like(S, noise) + 1, S)
+            assert (promised <= gain).all()
+    assert np.median(errors) > 1e-7
 
 
 @pytest.mark.parametrize("letters", ["UUUU", "UCUU"])

@@ -114,7 +114,7 @@ def test_without_ratings_the_most_frequent_terms_are_kept_and_topics_go_by_size(
     names = vectorizer.get_feature_names_out()
     average[names == "location"] = 0  # its weights are 0: a constant column, which the mixture would refuse
     assert len(model.terms_) == 12
-    assert average[np.isin(names, model.terms_)].min() >= np.sort(average)[-12]
+    assert average[np.isin(names, model.terms_)].min() >= np.sort(average)[-12] - 1e-12  # of ties any is right
     sizes = [topic.size for topic in model.topics_]
     assert sizes == sorted(sizes, reverse=True) and sum(sizes) == len(texts)
     assert model.topics_[0].mean_rating is None

@@ -179,7 +179,7 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         return messages
 
     def _scorer(self) -> Scorer:
-        return partial(_score, parameters=self._parameters, location=self.location_, scale=self.scale_)
+        return partial(_scaled_log_joint, parameters=self._parameters, location=self.location_, scale=self.scale_)
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         t, d, labels = self.factor_variances_[g], self.noise_variances_[g], self.column_labels_[g]
@@ -243,7 +243,9 @@ def check_letters(model: Any) -> None:
     )
 
 
-def _score(chunk: Chunk, parameters: FactorParameters, location: FloatArray, scale: FloatArray) -> FloatArray:
+def _scaled_log_joint(
+    chunk: Chunk, parameters: FactorParameters, location: FloatArray, scale: FloatArray
+) -> FloatArray:
     """Log π_g f_g of the rows of a chunk in the units of X, shape (m, G)."""
     standardized = replace(chunk, location=location, scale=scale)
     return np.asarray(factor_log_joint(standardized, parameters) - np.log(scale).sum())
