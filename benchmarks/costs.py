@@ -52,7 +52,7 @@ def iteration_seconds(X: np.ndarray, labels: np.ndarray, G: int, K: int) -> floa
 def missing() -> None:
     for name, (n, p, G, K) in {"10 blocks": (20_000, 60, 3, 10), "one block": (5000, 200, 2, 1)}.items():
         X, labels = grouped_rows(n, p, G, K)
-        for share in (0.01, 0.05, 0.15):
+        for share in (0.01, 0.05, 0.15, 0.3):
             incomplete = np.where(np.random.default_rng(1).random(X.shape) < share, np.nan, X)
             pairs = [[iteration_seconds(rows, labels, G, K) for rows in (incomplete, X)] for _ in range(3)]
             a, b = np.median(pairs, axis=0)

@@ -102,8 +102,8 @@ def iteration(X: np.ndarray, labels: np.ndarray, fitted: GaussianBiclustering) -
     A turn is three iterations, as EM makes them one after the other: the first after the peer's finds cold caches and
     BLAS threads that still wait for work.
     """
-    from blockmix.em.parameters import Prior, maximize
-    from blockmix.em.sweep import sweep
+    from blockmix.em.parameters import Prior
+    from blockmix.em.sweep import maximize, sweep
     from blockmix.rows import ArrayRows, one_blas_thread
 
     rows = ArrayRows.standardized(X)
