@@ -1,9 +1,10 @@
-"""Memory and time of `blockmix fit` and `blockmix predict` on a file that is read in pieces.
+"""Memory and time of `blockmix fit` and `blockmix predict` on a large file.
 
     python benchmarks/command_memory.py [--rows 5000000] [--columns 30] [--kind parquet] [--folder DIR]
 
-The file (float32, three row clusters, five column groups) is made first and removed at the end. The fit runs in full,
-is killed by SIGKILL midway and resumed from its checkpoint, and is interrupted by SIGINT.
+The file (float32, three row clusters, five column groups) is made first and removed at the end. Parquet, Arrow and npy
+are read in pieces: the fit runs in full, is killed by SIGKILL midway and resumed from its checkpoint, and is
+interrupted by SIGINT. A csv is read whole, so its fit runs once.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 CHUNK = 100_000
+WRITERS = {".parquet": parquet.ParquetWriter, ".arrow": pa.ipc.new_file, ".csv": csv.CSVWriter}
 
 
 def batches(n_rows: int, n_columns: int) -> pa.RecordBatch:
@@ -49,8 +51,7 @@ def make(path: Path, n_rows: int, n_columns: int) -> None:
     writer = None
     for batch in batches(n_rows, n_columns):
         if writer is None:
-            parted = path.suffix == ".parquet"
-            writer = parquet.ParquetWriter(path, batch.schema) if parted else pa.ipc.new_file(path, batch.schema)
+            writer = WRITERS[path.suffix](path, batch.schema)
         writer.write_batch(batch)
     writer.close()
 
@@ -75,25 +76,33 @@ class Command:
         return code
 
 
-def iterations(checkpoint: Path) -> int:
-    """How often the checkpoint of a running fit has been replaced until now, by its time."""
+def written(checkpoint: Path) -> int:
+    """When the checkpoint was last written, 0 if it does not exist."""
     return checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
 
 
 def wait_for(checkpoint: Path, changes: int) -> None:
     """Wait until the checkpoint has been written that many times."""
-    seen, last = 0, iterations(checkpoint)
-    while seen < changes:
+    count, last = 0, written(checkpoint)
+    while count < changes:
         time.sleep(0.01)
-        if (now := iterations(checkpoint)) != last:
-            seen, last = seen + 1, now
+        if (now := written(checkpoint)) != last:
+            count, last = count + 1, now
+
+
+def summary(folder: str, name: str) -> None:
+    """Print the quality of a fit and the size of its page."""
+    figures = json.loads(Path(folder, name, "summary.json").read_text())
+    size = Path(folder, name, "report.html").stat().st_size / 1e6
+    ari = "" if figures["ari"] is None else f"ARI {figures['ari']:.3f}, "
+    print(f"{name}: {ari}{figures['outcome']}, {figures['iterations']} iterations; page {size:.1f} MB")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--columns", type=int, default=30)
-    parser.add_argument("--kind", choices=["parquet", "arrow", "npy"], default="parquet")
+    parser.add_argument("--kind", choices=["parquet", "arrow", "npy", "csv"], default="parquet")
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
@@ -102,9 +111,14 @@ def main() -> None:
         print(f"{given.rows} × {given.columns} {given.kind}: {file.stat().st_size / 1e9:.2f} GB", flush=True)
         label = () if given.kind == "npy" else ("--label", "cluster")
         fit = ("fit", str(file), *label, "--components", "3", "--checkpoint", str(saved), "--out")
+        if given.kind == "csv":
+            fit = tuple(word for word in fit if word not in ("--checkpoint", str(saved)))
         assert Command(*fit, f"{folder}/whole").ended("fit") == 0
         model = f"{folder}/whole/model.blockmix"
         assert Command("predict", model, str(file), "--out", f"{folder}/new").ended("predict") == 0
+        if given.kind == "csv":
+            summary(folder, "whole")
+            return
         killed = Command(*fit, f"{folder}/resumed")
         wait_for(saved, 3)
         killed.process.kill()
@@ -117,10 +131,7 @@ def main() -> None:
         interrupted.process.send_signal(signal.SIGINT)
         assert interrupted.ended("Ctrl-C after 3 iterations") == 130
         for name in ("whole", "resumed", "interrupted"):
-            found = json.loads(Path(folder, name, "summary.json").read_text())
-            size = Path(folder, name, "report.html").stat().st_size / 1e6
-            ari = "" if found["ari"] is None else f"ARI {found['ari']:.3f}, "
-            print(f"{name}: {ari}{found['outcome']}, {found['iterations']} iterations; page {size:.1f} MB")
+            summary(folder, name)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     git worktree add ../first d04caf7                             # the first edition
     OMP_NUM_THREADS=1 python benchmarks/editions.py ../first      # all tables, or some of them: ... Wine large
 
-Olive and Ecoli need the data folder (see `blockmix.datasets`). "wide" is 100 × 2000 in three clusters, "large"
+Olive and Ecoli need the data folder (experiments/README.md). "wide" is 100 × 2000 in three clusters, "large"
 50 000 × 200 in five components of 20 blocks. Ratios of processor and wall time are medians over the turns; each turn
 has a seed of its own.
 """
@@ -18,6 +18,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import turns  # noqa: F401
+
+from experiments import data
 
 TABLES = {"Wine": (3, 20), "Olive": (3, 20), "Ecoli": (8, 20), "wide": (3, 5), "large": (5, 3)}  # components, turns
 
@@ -25,10 +28,8 @@ TABLES = {"Wine": (3, 20), "Olive": (3, 20), "Ecoli": (8, 20), "wide": (3, 5), "
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
     if name in ("wide", "large"):
         return planted(100, 2000, 3, 80) if name == "wide" else planted(50_000, 200, 5, 20)
-    from blockmix import datasets
-
-    X, y = getattr(datasets, f"load_{name.lower()}")(return_X_y=True)
-    return np.asarray(X, dtype=float), np.asarray(y)
+    bunch = getattr(data, f"load_{name.lower()}")()
+    return bunch.data, bunch.target
 
 
 def planted(n: int, p: int, G: int, blocks: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,10 +38,10 @@ def planted(n: int, p: int, G: int, blocks: int) -> tuple[np.ndarray, np.ndarray
     y = rng.integers(0, G, n)
     X = np.sqrt(0.6) * rng.standard_normal((n, p))
     for g in range(G):
-        own = np.flatnonzero(y == g)
-        common = np.repeat(rng.standard_normal((len(own), blocks)), p // blocks, axis=1)
-        X[own] += np.sqrt(0.4) * common[:, rng.permutation(p)]
-        X[np.ix_(own, rng.choice(p, p // 10, replace=False))] += 1.2
+        rows = np.flatnonzero(y == g)
+        common = np.repeat(rng.standard_normal((len(rows), blocks)), p // blocks, axis=1)
+        X[rows] += np.sqrt(0.4) * common[:, rng.permutation(p)]
+        X[np.ix_(rows, rng.choice(p, p // 10, replace=False))] += 1.2
     return X, y
 
 
@@ -51,12 +52,12 @@ def work() -> None:
     from blockmix import GaussianBiclustering
 
     warnings.simplefilter("ignore")
-    known: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    loaded: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for line in sys.stdin:
         name, seed = line.split()
-        if name not in known:
-            known = {name: table(name)}
-        X, y = known[name]
+        if name not in loaded:
+            loaded = {name: table(name)}
+        X, y = loaded[name]
         model = GaussianBiclustering(TABLES[name][0], random_state=int(seed))
         cpu, wall = time.process_time(), time.perf_counter()
         model.fit(X)
@@ -89,9 +90,10 @@ def main() -> None:
     for name in names or TABLES:
         for edition in editions:
             edition.fit(name, 0)  # compiles, and reads the table
-        found = np.array([[edition.fit(name, seed) for edition in editions] for seed in range(1, TABLES[name][1] + 1)])
-        (cpu, wall, ari), (its_cpu, its_wall, its_ari) = np.median(found, axis=0)
-        ratios = np.median(found[:, 0, :2] / found[:, 1, :2], axis=0)
+        seeds = range(1, TABLES[name][1] + 1)
+        figures = np.array([[edition.fit(name, seed) for edition in editions] for seed in seeds])
+        (cpu, wall, ari), (its_cpu, its_wall, its_ari) = np.median(figures, axis=0)
+        ratios = np.median(figures[:, 0, :2] / figures[:, 1, :2], axis=0)
         print(
             f"{name}: processor {1e3 * cpu:.0f} ms against {1e3 * its_cpu:.0f}, {ratios[0]:.2f} x; "
             f"wall {1e3 * wall:.0f} against {1e3 * its_wall:.0f}, {ratios[1]:.2f} x; ARI {ari:.2f} and {its_ari:.2f}",

@@ -3,43 +3,28 @@
     python benchmarks/mixture_speed.py [small] [large] [long] [wide]
     OMP_NUM_THREADS=1 python benchmarks/mixture_speed.py small cpu  # processor time, on a machine with other work
 
-Both start from the same k-means labels and use all cores. "small" is Wine, Olive and Ecoli (Olive and Ecoli need the
-data folder, $BLOCKMIX_DATA or ../shared/data); "large" 50 000 × 200 in 5 components of 20 blocks; "long" 200 000 × 50;
-"wide" Golub 38 × 3051.
+Both start from the same k-means labels and use all cores. "small" is Wine, Olive and Ecoli, "large" 50 000 × 200 in 5
+components of 20 blocks, "long" 200 000 × 50, "wide" Golub 38 × 3051. Olive, Ecoli and Golub need the data folder
+(experiments/README.md).
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import os
 import resource
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_wine
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from turns import in_turns
 
 from blockmix import GaussianBiclustering
+from experiments.data import available, load_ecoli, load_golub, load_olive, load_wine, standardize
 
 CLOCK = time.process_time if "cpu" in sys.argv else time.perf_counter
-DATA = Path(os.environ.get("BLOCKMIX_DATA", Path(__file__).parents[2] / "shared" / "data"))
-
-
-def table(name: str, label: str, first: int) -> tuple[np.ndarray, np.ndarray] | None:
-    path = DATA / f"{name}.csv.gz"
-    if not path.exists():
-        print(f"{name}: left out, {name}.csv.gz is not in the data folder")
-        return None
-    with gzip.open(path, "rt") as file:
-        head, *rows = csv.reader(file)
-    return np.array([row[first:] for row in rows], dtype=float), np.array([row[head.index(label)] for row in rows])
 
 
 def peer_from(X: np.ndarray, labels: np.ndarray, **settings: object) -> GaussianMixture:
@@ -57,13 +42,10 @@ def peer_from(X: np.ndarray, labels: np.ndarray, **settings: object) -> Gaussian
 
 
 def small() -> None:
-    sets = {"Wine": (load_wine(return_X_y=True), 3)}
-    for name, label, first, G in (("olive", "region", 4, 3), ("ecoli", "class", 2, 8)):
-        found = table(name, label, first)
-        if found is not None:
-            sets[name.title()] = (found, G)
-    for name, ((X, y), G) in sets.items():
-        X = (X - X.mean(axis=0)) / X.std(axis=0)
+    sets = {"Wine": load_wine, "Olive": load_olive, "Ecoli": load_ecoli}
+    for name in available(sets):
+        bunch = sets[name]()
+        X, y, G = standardize(bunch.data), bunch.target, len(bunch.target_names)
         labels = KMeans(G, n_init=10, random_state=0).fit_predict(X)
         for groups in ("auto", 3):
             for tol in (1e-4, 1e-3):  # ours is 1e-4, scikit-learn's default 1e-3
@@ -120,10 +102,8 @@ def iteration(X: np.ndarray, labels: np.ndarray, fitted: GaussianBiclustering) -
     A turn is three iterations, as EM makes them one after the other: the first after the peer's finds cold caches and
     BLAS threads that still wait for work.
     """
-    from blockmix.em.m_step import maximize
-
-    from blockmix.blocks.blocks import Prior
-    from blockmix.em.sweep import sweep
+    from blockmix.em.parameters import Prior
+    from blockmix.em.sweep import maximize, sweep
     from blockmix.rows import ArrayRows, one_blas_thread
 
     rows = ArrayRows.standardized(X)
@@ -162,16 +142,11 @@ def iteration(X: np.ndarray, labels: np.ndarray, fitted: GaussianBiclustering) -
 
 
 def wide() -> None:
-    found = table("golub", "label", 2)
-    if found is None:
+    if not available({"Golub": load_golub}):
         return
-    X, y = found
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    for settings in (
-        {},
-        {"n_column_groups": 305, "shrinkage": 0.5},
-        {"init": "annealed", "n_column_groups": 305, "shrinkage": 0.5},
-    ):
+    bunch = load_golub()
+    X, y = standardize(bunch.data), bunch.target
+    for settings in ({}, {"n_column_groups": 305, "shrinkage": 0.5}):
         start = time.perf_counter()
         model = GaussianBiclustering(2, random_state=0, **settings).fit(X)
         seconds = time.perf_counter() - start

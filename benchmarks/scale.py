@@ -4,8 +4,8 @@
     python benchmarks/scale.py disk --rows 1e6  # fewer rows
     python benchmarks/scale.py dask --folder .  # scratch elsewhere; it is removed at the end
 
-"disk" fits N × 20 float32 rows from a .npy file in a process of its own, whose peak memory the system tells, and times
-one sweep against reading the file through NumPy once (by megabytes, or whole with `np.load`) plus matrix products of
+"disk" fits N × 20 float32 rows from a .npy file in a process of its own, reports its peak memory, and times one sweep
+against reading the file through NumPy once (by megabytes, or whole with `np.load`) plus matrix products of
 the same flops: one large product, or products of the shape that a sweep has, 60 × 20 times 20 × 52428 and back. "dask"
 times one sweep of 4 000 000 × 20 rows on two single-threaded processes against the same rows in memory on two threads.
 """
@@ -128,11 +128,11 @@ def child(path: Path) -> None:
         read_once(path)
         on_threads(rows.n_rows)
 
-    told = {"peak": peak, "fit": whole}
+    figures = {"peak": peak, "fit": whole}
     turns = [[timed(work) for work in (ours, large, loaded, alike)] for _ in range(5)]
     for name, wall, cpu in zip(("sweep", *YARDSTICKS), *np.min(turns, axis=0).T, strict=True):
-        told[name], told[f"{name} cpu"] = wall, cpu
-    print(json.dumps(told))
+        figures[name], figures[f"{name} cpu"] = wall, cpu
+    print(json.dumps(figures))
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
@@ -142,23 +142,27 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - start, time.process_time() - busy
 
 
-def disk(folder: Path, most: int) -> None:
+def disk(folder: Path, n_rows: int) -> None:
     before: tuple[int, dict[str, float]] | None = None
-    for n in (most // 20, most // 4, most):
+    for n in (n_rows // 20, n_rows // 4, n_rows):
         path = folder / "rows.npy"
         write(path, n)
-        found = json.loads(subprocess.check_output([sys.executable, __file__, "child", "--folder", str(path)]))
-        print(f"{n:,} x {P} float32, {path.stat().st_size / 1e9:.2f} GB: peak memory of the fit {found['peak']:.2f} GB")
-        print(f"  6 iterations with first look, start and labels {found['fit']:.1f} s; a sweep {found['sweep']:.2f} s")
+        figures = json.loads(subprocess.check_output([sys.executable, __file__, "child", "--folder", str(path)]))
+        print(
+            f"{n:,} x {P} float32, {path.stat().st_size / 1e9:.2f} GB: peak memory of the fit {figures['peak']:.2f} GB"
+        )
+        print(
+            f"  6 iterations with first look, start and labels {figures['fit']:.1f} s; a sweep {figures['sweep']:.2f} s"
+        )
         for name, words in YARDSTICKS.items():
-            ratio, cpu = found["sweep"] / found[name], found["sweep cpu"] / found[f"{name} cpu"]
-            print(f"  {words} {found[name]:.2f} s: {ratio:.1f} x, of processor time {cpu:.1f} x")
+            ratio, cpu = figures["sweep"] / figures[name], figures["sweep cpu"] / figures[f"{name} cpu"]
+            print(f"  {words} {figures[name]:.2f} s: {ratio:.1f} x, of processor time {cpu:.1f} x")
         if before is not None:
-            wall, cpu = (found[name] / before[1][name] / (n / before[0]) for name in ("sweep", "sweep cpu"))
+            wall, cpu = (figures[name] / before[1][name] / (n / before[0]) for name in ("sweep", "sweep cpu"))
             print(
                 f"  growth of a sweep from {before[0]:,}: {wall:.2f} of linear, of processor time {cpu:.2f}", flush=True
             )
-        before = n, found
+        before = n, figures
         path.unlink()
 
 
@@ -188,10 +192,10 @@ def cluster(n: int) -> None:
 
         ours()
         a, b, ratio = in_turns(ours, theirs, 9)
-        gap = np.abs(sweep(there, parameters).excess - sweep(here, parameters).excess).max() / n
+        difference = np.abs(sweep(there, parameters).excess - sweep(here, parameters).excess).max() / n
         print(
             f"{n:,} x {P} float32: sweep by Dask on 2 processes of 1 thread {a:.2f} s, in memory on {here.n_threads} "
-            f"threads {b:.2f} s: {ratio:.2f} x; means differ by {gap:.1e} deviations"
+            f"threads {b:.2f} s: {ratio:.2f} x; means differ by {difference:.1e} deviations"
         )
 
 

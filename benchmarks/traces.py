@@ -71,20 +71,22 @@ def fits() -> Iterator[tuple[str, np.ndarray]]:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    found = {name: trace.tolist() for name, trace in fits()}
-    Path(sys.argv[1]).write_text(json.dumps(found))
+    traces = {name: trace.tolist() for name, trace in fits()}
+    Path(sys.argv[1]).write_text(json.dumps(traces))
     if len(sys.argv) < 3:
         return
     before = json.loads(Path(sys.argv[2]).read_text())
     worst = 0.0
-    for name, trace in found.items():
+    for name, trace in traces.items():
         old, new = np.array(before[name]), np.array(trace)
         same = len(old) == len(new)
-        gap = float(np.max(np.abs(old - new) / np.maximum(np.abs(old), 1))) if same else np.inf
-        worst = max(worst, gap)
-        if gap > 1e-9:
-            print(f"{name}: {gap:.1e}; {len(old)} and {len(new)} iterations, ends {old[-1]:.6f} and {new[-1]:.6f}")
-    print(f"{len(found)} fits: largest relative difference {worst:.1e}")
+        difference = float(np.max(np.abs(old - new) / np.maximum(np.abs(old), 1))) if same else np.inf
+        worst = max(worst, difference)
+        if difference > 1e-9:
+            print(
+                f"{name}: {difference:.1e}; {len(old)} and {len(new)} iterations, ends {old[-1]:.6f} and {new[-1]:.6f}"
+            )
+    print(f"{len(traces)} fits: largest relative difference {worst:.1e}")
 
 
 if __name__ == "__main__":
