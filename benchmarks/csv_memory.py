@@ -58,7 +58,7 @@ def main() -> None:
         make(file, given.rows, given.columns)
         size = file.stat().st_size
         print(f"{given.rows} × {given.columns} csv: {size / 1e9:.2f} GB", flush=True)
-        reading = f"from blockmix.cli.reading import read_table; read_table({str(file)!r})"
+        reading = f"from blockmix.command.reading import read_table; read_table({str(file)!r})"
         fitting = ("-m", "blockmix", "fit", str(file), "--label", "cluster", "--components", "3", "--out", str(out))
         for name, command in {"reading": ("-c", reading), "blockmix fit": fitting}.items():
             seconds, peak = run(*command)

@@ -16,7 +16,7 @@ def run(*arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    code = "from blockmix.cli import main; main(['--help'])"  # as the installed command starts
+    code = "from blockmix.command import main; main(['--help'])"  # as the installed command starts
     for name, command in {"blockmix --help": code, "import blockmix": "import blockmix"}.items():
         ours, numpy, ratio = in_turns(lambda command=command: run("-c", command), lambda: run("-c", "import numpy"), 15)
         print(f"{name}: {ours:.3f} s, import numpy: {numpy:.3f} s: {ratio:.2f} x")

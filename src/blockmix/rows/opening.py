@@ -67,20 +67,23 @@ def _source(X: Any) -> Source:
     if isinstance(X, np.memmap):
         return ArrayFile.of(X)
     if isinstance(X, (str, os.PathLike)):
-        return _file(Path(X))
+        path = Path(X)
+        if (source := file_source(path)) is not None:
+            return source
+        raise ValueError(
+            f"{path} is not a file that rows are read from: give .npy, .parquet, .arrow or .feather, or a folder of "
+            ".parquet files"
+        )
     if isinstance(X, Iterator):
         raise TypeError("X can be read only once, and a fit reads it many times: give the function that makes it")
     return X if is_source(X) else ChunkFactory.of(X)
 
 
-def _file(path: Path) -> Source:
-    if path.suffix == ".npy":
+def file_source(path: Path) -> ArrayFile | Parquet | Arrow | None:
+    """The rows of a file, whose format its ending tells; None if it is not a file of rows."""
+    ending = path.suffix.lower()
+    if ending == ".npy":
         return ArrayFile.load(path)
-    if path.suffix in (".parquet", ".pq") or path.is_dir():
+    if ending in (".parquet", ".pq") or path.is_dir():
         return Parquet(path)
-    if path.suffix in (".arrow", ".feather"):
-        return Arrow(path)
-    raise ValueError(
-        f"{path} is no file that rows are read from: give .npy, .parquet, .arrow or .feather, or a folder of .parquet "
-        "files"
-    )
+    return Arrow(path) if ending in (".arrow", ".feather") else None
