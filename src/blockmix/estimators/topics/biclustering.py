@@ -24,7 +24,7 @@ from blockmix.estimators.biclustering import GaussianBiclustering
 from blockmix.estimators.stability.methods import StableTopics
 from blockmix.estimators.storable import Storable
 from blockmix.estimators.topics import importance, terms
-from blockmix.estimators.validation import check_whole
+from blockmix.estimators.validation import ParameterError, check_whole
 from blockmix.grouping.hierarchical import HierarchicalGrouping
 from blockmix.grouping.protocols import Grouping, Rule
 from blockmix.plotting import importance_heatmap
@@ -185,7 +185,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         matrix, names, vectorizer = terms.read(documents, unfitted, term_names)
         N, least = matrix.shape[0], max(2, self.n_topics)
         if least > N:
-            raise ValueError(f"n_topics={self.n_topics} needs at least {least} documents, but documents has {N}")
+            raise ParameterError("n_topics", self.n_topics, f"needs at least {least} documents, but documents has {N}")
         rated = terms.as_ratings(ratings, N)
         weights = self._select(matrix, names, vectorizer, rated)
         known = np.flatnonzero(weights.any(axis=1))
@@ -257,7 +257,7 @@ class TopicBiclustering(StableTopics, Storable, TransformerMixin, BaseEstimator)
         weights = weighting.transform(matrix)
         kept = terms.select_terms(matrix, weights, ratings, self.selector, self.max_terms, self.n_selected_terms)
         if isinstance(self.n_term_groups, Integral) and int(self.n_term_groups) > len(kept):
-            raise ValueError(f"n_term_groups={self.n_term_groups} exceeds the {len(kept)} terms kept")
+            raise ParameterError("n_term_groups", self.n_term_groups, f"exceeds the {len(kept)} terms kept")
         self._lexicon = terms.Lexicon(vectorizer, weighting, kept, names[kept], len(names))
         self.terms_, self.n_vocabulary_ = names[kept], len(names)
         return np.asarray(weights[:, kept].toarray())
