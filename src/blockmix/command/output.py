@@ -160,7 +160,8 @@ def in_options(text: object) -> str:
     >>> in_options("EM stopped at max_iter=9 before it converged")
     'EM stopped at --max-iter 9 before it converged'
     """
-    line = " ".join(str(text).split()).replace("raise max_iter or tol", "raise --max-iter")
+    line = " ".join(str(text).split()).partition(", by extend(")[0].partition(": extend()")[0]
+    line = line.replace("raise max_iter or tol", "raise --max-iter")
     for parameter, name in _OPTIONS.items():
         line = line.replace(f"{parameter}=", f"{name} ")
     return line
@@ -184,7 +185,9 @@ def errors_reported() -> Iterator[None]:
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'a file'}: {error.strerror}"
-    text = in_options(error)
+    if (parameter := getattr(error, "parameter", None)) in _OPTIONS:  # a ParameterError
+        return f"{_OPTIONS[parameter]} {error.value} {error.problem}"  # type: ignore[attr-defined]
+    text = " ".join(str(error).split())
     if isinstance(error, MemoryError):
         return text or "not enough memory for this table"
     if isinstance(error, (ValueError, OSError, ImportError, TypeError)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,7 @@ def test_topics_of_reviews() -> None:
     frame.to_csv("gaps.csv", index=False)
     assert "no review or no stars in 2 of 100 rows" in fails("topics", "gaps.csv", *how)
     assert "left out 2 of 100 rows" in run("topics", "gaps.csv", *how, "--drop-missing").stderr
+    assert fails("topics", "reviews.csv", *how[:4], "--groups", "200") == "--groups 200 exceeds the 12 terms kept"
     frame["stars"] = "good"
     frame.to_csv("words.csv", index=False)
     assert "holds 'good' in row 1" in fails("topics", "words.csv", *how, "--drop-missing")
@@ -105,3 +107,15 @@ def test_a_group_of_most_words_is_called_background() -> None:
     assert kinds.count("background") > 34
     assert f"Background: {kinds.count('background')} of 68 terms go with no others" in done.stdout
     assert "background" in Path("out/topics.csv").read_text().splitlines()[0]
+
+
+def test_texts_without_known_words_have_no_topic() -> None:
+    low, high = ["dirty carpet", "rude manager", "smell smoke"], ["metro station", "friendly staff", "lovely view"]
+    texts = [f"{words[i % 3]} {words[i // 3 % 3]}" for words in (low, high) for i in range(45)] + ["12 345"]
+    pd.DataFrame({"review": texts}).to_csv("reviews.csv", index=False)
+    done = run("topics", "reviews.csv", "--text", "review", "--topics", "2", "--groups", "3", "--out", "out")
+    assert "1 document without any of the terms: no topic" in done.stdout
+    found = json.loads(run("predict", "out/model.blockmix", "reviews.csv", "--text", "review", "--json").stdout)
+    assert sum(found["sizes"]) == 90
+    assert list(found["assignments"][-1].values())[1:] == [-1, 0]
+    assert Path("out/rows.csv").read_text().endswith(",-1,0\n")

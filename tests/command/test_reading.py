@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from commands import command
 from optional import package
 from scipy import sparse
 
-from blockmix.cli.options import ReadingOptions
-from blockmix.cli.reading import read_table
+from blockmix.command.options import ReadingOptions
+from blockmix.command.reading import read_table
 
 NUMBERS = pd.DataFrame(
     {
@@ -124,17 +122,17 @@ def test_a_file_that_is_not_what_its_name_says(ending: str, tmp_path: Path) -> N
         package("anndata")
     path = tmp_path / f"bad.{ending}"
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match=f"is (not an array|damaged or not a {ending} file)"):
+    with pytest.raises(ValueError, match=f"is damaged or not a {ending} file|cannot be read as a .npy file"):
         read_table(path)
 
 
 def test_arrays_other_than_matrices_of_numbers_are_refused(tmp_path: Path) -> None:
     for array in (np.arange(3.0), np.array([["a"]]), np.zeros((0, 3))):
         np.save(tmp_path / "bad.npy", array)
-        with pytest.raises(ValueError, match=r"holds .* of shape|has no rows"):
+        with pytest.raises(ValueError, match=r"holds (an array of shape|values of type)|has no rows"):
             read_table(tmp_path / "bad.npy")
     np.save(tmp_path / "object.npy", np.array([[{}]]), allow_pickle=True)
-    with pytest.raises(ValueError, match="is not an array of numbers"):
+    with pytest.raises(ValueError, match="cannot be read as a .npy file"):
         read_table(tmp_path / "object.npy")
 
 
@@ -156,19 +154,6 @@ def test_a_damaged_archive_is_one_sentence(damage: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(damage(gzip.compress(rows.encode())))
     with pytest.raises(ValueError, match="is damaged or not a gz file"):
         read_table(tmp_path / "a.csv.gz")
-
-
-def test_standard_input_in_small_pieces() -> None:
-    content = NUMBERS.to_csv(index=False, sep="\t").encode()
-    arguments = ("covariance", "-", "--groups", "1", "--out", "out")
-    with subprocess.Popen(command(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
-        assert started.stdin is not None and started.stdout is not None
-        for first in range(0, len(content), 7):
-            started.stdin.write(content[first : first + 7])
-            started.stdin.flush()
-        started.stdin.close()
-        assert started.stdout.read().startswith(b"standard input: 6 rows")
-    assert started.returncode == 0
 
 
 def test_a_named_pipe_is_read(tmp_path: Path) -> None:

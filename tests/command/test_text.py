@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blockmix.cli.options import ReadingOptions
-from blockmix.cli.reading import InputTable, read_table
-from blockmix.cli.reading.text import recognize
+from blockmix.command.options import ReadingOptions
+from blockmix.command.reading import read_table
+from blockmix.command.table import Table
+from blockmix.command.text import recognize
 
 
-def read(folder: Path, text: str, **settings: Any) -> InputTable:
+def read(folder: Path, text: str, **settings: Any) -> Table:
     path = folder / "table.csv"
     path.write_text(text, encoding="utf-8", newline="")
     options = {name: settings.pop(name) for name in ("drop", "missing", "encoding", "header") if name in settings}
@@ -158,14 +159,6 @@ def test_a_bad_text_is_one_sentence(content: bytes, sentence: str, tmp_path: Pat
 def test_what_is_not_an_encoding_of_text(encoding: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"--encoding {encoding} is not an encoding of text"):
         read(tmp_path, "alcohol,b\n1,2\n", encoding=encoding)
-
-
-def test_names_longer_than_the_first_sample(tmp_path: Path) -> None:
-    names = [f"gene {j:030}" for j in range(10_000)]
-    rows = np.arange(30_000.0).reshape(3, -1) ** 1.5
-    text = "\n".join([",".join(names), *(",".join(map(str, row)) for row in rows.tolist())])
-    table = read(tmp_path, text)
-    assert table.names == tuple(names) and np.array_equal(table.values, rows)
 
 
 def test_a_row_longer_than_a_batch(tmp_path: Path) -> None:
