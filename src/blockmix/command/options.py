@@ -1,15 +1,16 @@
 """Options of the commands: one dataclass per command, made of the groups that commands share.
 
 `parameters` turns the fields of such a class into parameters that Typer reads, so that an option is written once.
+Field by field: the help, the name of the value in the help, and how its text is read.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -78,46 +79,34 @@ def path(text: str) -> Path:
     return Path(text)
 
 
-def option(help: str, *names: str, **settings: Any) -> Any:
-    """An option with its help."""
-    return typer.Option(*names, help=help, **settings)
+@dataclass(frozen=True)
+class Option:
+    """An option as it is declared: its help, the name of its value, its parser, and whatever else Typer takes."""
+
+    help: str
+    metavar: str | None = None
+    parser: Callable[[str], Any] | None = None
+    names: tuple[str, ...] = ()
+    limits: dict[str, float] = field(default_factory=dict)
 
 
-FileArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE",
-        help="csv, tsv (also .gz), parquet, arrow, feather, xlsx, npy or h5ad; - is standard input.",
-        show_default=False,
-    ),
-]
-ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="The model.blockmix of an earlier command.", show_default=False)
-]
-FittedArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[FILE]", help="The table that was fitted; by default the one that the summary beside the model names."
-    ),
-]
-LabelOption = Annotated[
-    str | None, option("Column of known classes: not fitted, but compared with the clusters.", metavar="COL")
-]
-TopVarianceOption = Annotated[
-    int | None,
-    option(
-        "Keep only the N columns of largest variance, as measured in the file: for very wide tables in one unit.",
-        min=1,
-        metavar="N",
-    ),
-]
-SeedOption = Annotated[
-    int, option("Random seed; the same seed gives the same result.", min=0, max=2**32 - 1, metavar="N")
-]
-RawTextOption = Annotated[
-    bool,
-    option("Write texts that begin with = + - @ to csv as they are, without a disarming apostrophe.", "--raw-text"),
-]
+COUNT, SIZE = {"min": 1}, {"min": 0}  # limits of numbers
+SEED = Option("Random seed; the same seed gives the same result.", "N", limits={"min": 0, "max": 2**32 - 1})
+LABEL = Option("Column of known classes: not fitted, but compared with the clusters.", "COL")
+TOP_VARIANCE = Option(
+    "Keep only the N columns of largest variance, as measured in the file: for very wide tables in one unit.",
+    "N",
+    limits=COUNT,
+)
+RAW_TEXT = Option("Write texts that begin with = + - @ to csv as they are, without a disarming apostrophe.")
+
+_FILE_HELP = "csv, tsv (also .gz), parquet, arrow, feather, xlsx, npy or h5ad; - is standard input."
+_FITTED_HELP = "The table that was fitted; by default the one that the summary beside the model names."
+_MODEL_HELP = "The model.blockmix of an earlier command."
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help=_FILE_HELP, show_default=False)]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help=_MODEL_HELP, show_default=False)]
+FittedArgument = Annotated[str | None, typer.Argument(metavar="[FILE]", help=_FITTED_HELP)]
+Texts = list[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,35 +114,31 @@ class ReadingOptions:
     """How a file is read."""
 
     columns: Annotated[
-        list[str] | None,
-        option("Use only columns whose names match, such as 'x*'. Can be repeated.", metavar="PATTERN"),
+        Texts, Option("Use only columns whose names match, as 'x*' does. Can be repeated.", "PATTERN")
     ] = None
-    exclude: Annotated[
-        list[str] | None,
-        option("Leave out columns whose names match, such as '*_id'. Can be repeated.", metavar="PATTERN"),
-    ] = None
-    drop: Annotated[list[str] | None, option("Leave this column out. Can be repeated.", metavar="COL")] = None
-    drop_missing: Annotated[bool, option("Leave out rows with missing or infinite values.", "--drop-missing")] = False
-    missing: Annotated[
-        list[str] | None, option("A cell that means a missing value, such as '?'. Can be repeated.", metavar="TEXT")
-    ] = None
-    encoding: Annotated[
-        str | None, option("Encoding of a text file, such as latin-1; UTF-8 by default.", metavar="NAME")
-    ] = None
+    exclude: Annotated[Texts, Option("Leave out columns whose names match, as '*_id'. Can be repeated.", "PATTERN")] = (
+        None
+    )
+    drop: Annotated[Texts, Option("Leave this column out. Can be repeated.", "COL")] = None
+    drop_missing: Annotated[bool, Option("Leave out rows with missing or infinite values.")] = False
+    missing: Annotated[Texts, Option("A cell that means a missing value, such as '?'. Can be repeated.", "TEXT")] = None
+    encoding: Annotated[str | None, Option("Encoding of a text file, such as latin-1; UTF-8 by default.", "NAME")] = (
+        None
+    )
     header: Annotated[
         bool | None,
-        option("Whether the first row holds the column names; recognized by default.", "--header/--no-header"),
+        Option("Whether the first row holds the column names; recognized by default.", names=("--header/--no-header",)),
     ] = None
-    layer: Annotated[str | None, option("Layer of an h5ad file; X by default.", metavar="NAME")] = None
+    layer: Annotated[str | None, Option("Layer of an h5ad file; X by default.", "NAME")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class WritingOptions:
     """Where the results go."""
 
-    out: Annotated[Any, option("Folder for the results; created if needed.", parser=path, metavar="DIR")] = None
-    raw_text: RawTextOption = False
-    json: Annotated[bool, option("Print the summary as JSON, for programs, instead of text.", "--json")] = False
+    out: Annotated[Any, Option("Folder for the results; created if needed.", "DIR", path)] = None
+    raw_text: Annotated[bool, RAW_TEXT] = False
+    json: Annotated[bool, Option("Print the summary as JSON, for programs, instead of text.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,19 +146,13 @@ class MoreOptions:
     """Results on request."""
 
     figures: Annotated[
-        Any,
-        option(
-            "Write figures for a paper: pdf, svg, png, or several of them, as in pdf,png.",
-            parser=choice("pdf", "svg", "png", several=True),
-            metavar="FORMATS",
-        ),
+        Any, Option("Write figures for a paper, as in pdf,png.", "FORMATS", choice("pdf", "svg", "png", several=True))
     ] = None
-    stability: Annotated[
-        bool,
-        option("Measure how often groups and clusters come back when rows are reweighted at random.", "--stability"),
-    ] = False
-    resamples: Annotated[int, option("Resamples of --stability for column groups.", min=1, metavar="N")] = 100
-    refits: Annotated[int, option("Resamples of --stability for row clusters.", min=0, metavar="N")] = 25
+    stability: Annotated[bool, Option("Measure how often groups and clusters come back when rows are reweighted.")] = (
+        False
+    )
+    resamples: Annotated[int, Option("Resamples of --stability for column groups.", "N", limits=COUNT)] = 100
+    refits: Annotated[int, Option("Resamples of --stability for row clusters.", "N", limits=SIZE)] = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,58 +160,37 @@ class MixtureOptions(MoreOptions, ReadingOptions, WritingOptions):
     """The mixture that is fitted, or the candidates that are compared."""
 
     file: FileArgument
-    label: LabelOption = None
-    components: Annotated[
-        Any, option("Number of row clusters; several are compared.", parser=numbers(), metavar="N|A:B")
-    ] = "1:5"
+    label: Annotated[str | None, LABEL] = None
+    components: Annotated[Any, Option("Number of row clusters; several are compared.", "N|A:B", numbers())] = "1:5"
     groups: Annotated[
-        Any,
-        option(
-            f"Number of column groups, or a rule that chooses it: {', '.join(RULES)}; several are compared.",
-            parser=numbers(*RULES),
-            metavar="N|RULE",
-        ),
+        Any, Option(f"Number of column groups, or a rule: {', '.join(RULES)}.", "N|RULE", numbers(*RULES))
     ] = "auto"
-    shared: Annotated[
-        bool, option("One partition of the columns, and one covariance, for all clusters.", "--shared")
-    ] = False
-    compare_shared: Annotated[
-        bool, option("Compare covariances of each cluster with a shared one.", "--compare-shared")
-    ] = False
+    shared: Annotated[bool, Option("One partition of the columns, and one covariance, for all clusters.")] = False
+    compare_shared: Annotated[bool, Option("Compare covariances of each cluster with a shared one.")] = False
     tails: Annotated[
         Any,
-        option(
+        Option(
             "Tails of the clusters: normal, or t, which holds up against outliers; normal,t compares both.",
-            parser=choice("normal", "t", several=True),
-            metavar="KIND",
+            "KIND",
+            choice("normal", "t", several=True),
         ),
     ] = "normal"
-    criterion: Annotated[
-        Any,
-        option(f"Criterion of the comparison: {', '.join(CRITERIA)}.", parser=choice(*CRITERIA), metavar="NAME"),
-    ] = "bic"
-    jobs: Annotated[int | None, option("Number of candidates fitted at the same time.", min=1, metavar="N")] = None
-    scale: Annotated[
-        bool, option("Standardize the columns. The clusters do not depend on it; means and BIC do.", "--scale")
-    ] = False
-    seed: SeedOption = 0
-    init: Annotated[Any, option(f"Kind of start: {', '.join(STARTS)}.", parser=choice(*STARTS), metavar="KIND")] = (
-        "auto"
+    criterion: Annotated[Any, Option(f"Of a comparison: {', '.join(CRITERIA)}.", "NAME", choice(*CRITERIA))] = "bic"
+    jobs: Annotated[int | None, Option("Number of candidates fitted at the same time.", "N", limits=COUNT)] = None
+    scale: Annotated[bool, Option("Standardize the columns. The clusters do not depend on it; means and BIC do.")] = (
+        False
     )
-    n_init: Annotated[int, option("Number of starts; the best is kept.", "--starts", min=1, metavar="N")] = 1
+    seed: Annotated[int, SEED] = 0
+    init: Annotated[Any, Option(f"Kind of start: {', '.join(STARTS)}.", "KIND", choice(*STARTS))] = "auto"
+    n_init: Annotated[int, Option("Number of starts; the best is kept.", "N", names=("--starts",), limits=COUNT)] = 1
     shrinkage: Annotated[
         float | None,
-        option("From 0 to 1: shrinks covariances towards the diagonal; for few rows.", min=0, max=0.99, metavar="A"),
+        Option("Shrinks covariances towards the diagonal; for few rows.", "A", limits={"min": 0, "max": 0.99}),
     ] = None
-    max_iter: Annotated[int, option("Maximum number of iterations of a start.", min=1, metavar="N")] = 200
-    top_variance: TopVarianceOption = None
+    max_iter: Annotated[int, Option("Maximum number of iterations of a start.", "N", limits=COUNT)] = 200
+    top_variance: Annotated[int | None, TOP_VARIANCE] = None
     checkpoint: Annotated[
-        Any,
-        option(
-            "Keep the state of the fit in this file; the same command resumes it if it was killed.",
-            parser=path,
-            metavar="FILE",
-        ),
+        Any, Option("Keep the state of the fit in this file; the same command resumes a killed fit.", "FILE", path)
     ] = None
 
 
@@ -241,15 +199,14 @@ class CovarianceOptions(MoreOptions, ReadingOptions, WritingOptions):
     """The covariance that is estimated."""
 
     file: FileArgument
-    groups: Annotated[
-        Any,
-        option(f"Number of groups, or a rule: {', '.join(RULES)}.", parser=numbers(*RULES), metavar="N|RULE"),
-    ] = "auto"
+    groups: Annotated[Any, Option(f"Number of groups, or a rule: {', '.join(RULES)}.", "N|RULE", numbers(*RULES))] = (
+        "auto"
+    )
     shrinkage: Annotated[
         float | None,
-        option("From 0 to 1: shrinks the covariance towards the diagonal; for few rows.", min=0, max=1, metavar="A"),
+        Option("Shrinks the covariance towards the diagonal; for few rows.", "A", limits={"min": 0, "max": 1}),
     ] = None
-    top_variance: TopVarianceOption = None
+    top_variance: Annotated[int | None, TOP_VARIANCE] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,27 +214,19 @@ class TopicOptions(ReadingOptions, WritingOptions):
     """The topics that are looked for."""
 
     file: FileArgument
-    text: Annotated[str, option("Column of texts.", metavar="COL", show_default=False)]
-    rating: Annotated[
-        str | None, option("Column of ratings, which select the words and order the topics.", metavar="COL")
-    ] = None
+    text: Annotated[str, Option("Column of texts.", "COL")]
+    rating: Annotated[str | None, Option("Column of ratings, which select the words and order the topics.", "COL")] = (
+        None
+    )
     topics: Annotated[
         Any,
-        option(
-            "Number of topics; several are compared by coherence and BIC.",
-            "--topics",
-            "--n-topics",
-            parser=numbers(),
-            metavar="N|A:B",
-        ),
+        Option("Number of topics; several are compared.", "N|A:B", numbers(), ("--topics", "--n-topics")),
     ] = "5"
-    groups: Annotated[int, option("Number of word groups; 15 or more.", min=1, metavar="N")] = 20
-    words: Annotated[int, option("Number of words to keep.", min=1, metavar="N")] = 400
-    stop_words: Annotated[str, option("Words to leave out: english, none, or a file of words.", metavar="WORDS")] = (
-        "english"
-    )
-    ngrams: Annotated[int, option("Also count phrases of up to N words.", min=1, max=5, metavar="N")] = 1
-    seed: SeedOption = 0
+    groups: Annotated[int, Option("Number of word groups; 15 or more.", "N", limits=COUNT)] = 20
+    words: Annotated[int, Option("Number of words to keep.", "N", limits=COUNT)] = 400
+    stop_words: Annotated[str, Option("Words to leave out: english, none, or a file of words.", "WORDS")] = "english"
+    ngrams: Annotated[int, Option("Also count phrases of up to N words.", "N", limits={"min": 1, "max": 5})] = 1
+    seed: Annotated[int, SEED] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,8 +235,8 @@ class PredictOptions(ReadingOptions, WritingOptions):
 
     model: ModelArgument
     file: FileArgument
-    label: LabelOption = None
-    text: Annotated[str | None, option("Column of texts, for a model of topics.", metavar="COL")] = None
+    label: Annotated[str | None, LABEL] = None
+    text: Annotated[str | None, Option("Column of texts, for a model of topics.", "COL")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,10 +245,10 @@ class ImputeOptions(ReadingOptions):
 
     model: ModelArgument
     file: FileArgument
-    out: Annotated[
-        Any, option("The completed table; FILE with -imputed.csv at its end by default.", parser=path, metavar="CSV")
-    ] = None
-    raw_text: RawTextOption = False
+    out: Annotated[Any, Option("The completed table; FILE with -imputed.csv at its end by default.", "CSV", path)] = (
+        None
+    )
+    raw_text: Annotated[bool, RAW_TEXT] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,10 +257,8 @@ class ReportOptions(ReadingOptions):
 
     model: ModelArgument
     file: FittedArgument = None
-    label: LabelOption = None
-    out: Annotated[Any, option("The page; report.html beside the model by default.", parser=path, metavar="PAGE")] = (
-        None
-    )
+    label: Annotated[str | None, LABEL] = None
+    out: Annotated[Any, Option("The page; report.html beside the model by default.", "PAGE", path)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,20 +267,25 @@ class StabilityOptions(ReadingOptions, WritingOptions):
 
     model: ModelArgument
     file: FittedArgument = None
-    resamples: Annotated[int, option("Resamples for column groups.", min=1, metavar="N")] = 100
-    refits: Annotated[int, option("Resamples for row clusters, which are fitted again.", min=0, metavar="N")] = 25
+    resamples: Annotated[int, Option("Resamples for column groups.", "N", limits=COUNT)] = 100
+    refits: Annotated[int, Option("Resamples for row clusters, which are fitted again.", "N", limits=SIZE)] = 25
     units: Annotated[
-        str | None, option("Column of what rows depend on, such as patients: its rows share a weight.", metavar="COL")
+        str | None, Option("Column of what rows depend on, such as patients: its rows share a weight.", "COL")
     ] = None
-    seed: SeedOption = 0
+    seed: Annotated[int, SEED] = 0
 
 
 def parameters(kind: type) -> list[inspect.Parameter]:
     """The fields of a class of options as parameters of a function, its own before those of its groups."""
-    hints = get_type_hints(kind, include_extras=True)
-    names = [name for part in kind.__mro__ for name in inspect.get_annotations(part)]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(name, keyword, default=getattr(kind, name, inspect.Parameter.empty), annotation=hints[name])
-        for name in names
-    ]
+    hints, found = get_type_hints(kind, include_extras=True), []
+    for name in [name for part in kind.__mro__ for name in inspect.get_annotations(part)]:
+        type_, declared = get_args(hints[name])
+        if isinstance(declared, Option):
+            # A flag has no --no-flag unless it says so.
+            names = declared.names or (f"--{name.replace('_', '-')}",)
+            texts = {"help": declared.help, "metavar": declared.metavar, "parser": declared.parser}
+            declared = typer.Option(*names, **texts, **declared.limits)
+        default = getattr(kind, name, inspect.Parameter.empty)
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        found.append(inspect.Parameter(name, keyword, default=default, annotation=Annotated[type_, declared]))
+    return found
