@@ -76,7 +76,7 @@ def test_files_of_the_user_are_refused_or_stay(wine_csv: str) -> None:
 def test_a_summary_of_someone_else_owns_nothing(summary: str) -> None:
     Path("out").mkdir()
     Path("out/summary.json").write_text(summary)
-    with pytest.raises(ValueError, match="out has a summary.json that is not the result"):
+    with pytest.raises(ValueError, match=r"out has a summary\.json that is not the result"):
         output._replaceable(Path("out"), "mixture", ())
 
 

@@ -26,13 +26,9 @@ def test_many_batches_are_one_table(tmp_path: Path) -> None:
     rows = [",".join(map(repr, row)) for row in X.tolist()]
     n = 300_000
     text = "\n".join(["name,a,b,c,d", *(f"row {i},{rows[i % 1000]}" for i in range(n))])
-    seen: list[int] = []
-    table = read(tmp_path, text, progress=seen.append)
-    assert len(seen) > 2
+    table = read(tmp_path, text)
     np.testing.assert_array_equal(table.values, np.tile(X, (n // 1000, 1)))
     assert list(table.row_names) == [f"row {i}" for i in range(n)]
-    assert seen == sorted(seen)
-    assert seen[-1] == (tmp_path / "table.csv").stat().st_size
 
 
 def test_a_typo_in_a_column_of_numbers_is_an_error_with_its_row(tmp_path: Path) -> None:

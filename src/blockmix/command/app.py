@@ -206,9 +206,9 @@ def report(options: ReportOptions, line: str) -> None:
 
     One file that opens in any browser, offline. The table and its options are those of the fit unless FILE is given.
     """
-    from blockmix.command.model import write_page
+    from blockmix.command.model import report_again
 
-    write_page(options, line)
+    report_again(options, line)
 
 
 @command(

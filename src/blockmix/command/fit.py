@@ -18,7 +18,7 @@ from blockmix import BlockDiagonalCovariance, GaussianBiclustering, SelectionTab
 from blockmix.command import output, reading, results
 from blockmix.command.options import CovarianceOptions, MixtureOptions, MoreOptions, StabilityOptions, WritingOptions
 from blockmix.command.output import in_options, note, progress_bar, warnings_collected
-from blockmix.command.reading import available_memory, print_notes, read_file, stem_of
+from blockmix.command.reading import available_memory, print_notes, read_table, stem_of
 from blockmix.command.results import Fitted
 from blockmix.command.table import Table, shortened, watched
 from blockmix.estimators.stability.values import Stability
@@ -112,7 +112,7 @@ def _run(
 
 def _table_to_fit(options: MixtureOptions | CovarianceOptions, label: str | None) -> Table:
     """The numbers of a file, varying and not too many; missing values are fitted as they are."""
-    table = read_file(options.file, options, () if label is None else (label,))
+    table = read_table(options.file, options, () if label is None else (label,))
     table = table.complete(options.drop_missing, missing=True).varying()
     if options.top_variance is not None:
         table = table.most_varying(options.top_variance)

@@ -23,7 +23,7 @@ from blockmix.command import output, results
 from blockmix.command.fit import measure
 from blockmix.command.options import ImputeOptions, PredictOptions, ReadingOptions, ReportOptions, StabilityOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
-from blockmix.command.reading import print_notes, read_file, stem_of
+from blockmix.command.reading import print_notes, read_table, stem_of
 from blockmix.command.results import Fitted
 from blockmix.command.table import Table, watched
 from blockmix.command.topics import read_documents
@@ -114,7 +114,7 @@ def _read_for_model(
     """The columns of a file that a model was fitted to, in its order and, if `scaled`, in its units."""
     names = getattr(model, "feature_names_in_", None)
     only = None if names is None else tuple(map(str, names))
-    table = read_file(file, options, () if label is None else (label,), only)
+    table = read_table(file, options, () if label is None else (label,), only)
     for name in only or ():
         if name in table.left_out:
             raise ValueError(f"the column {name!r} of {table.source} is not numeric: {table.left_out[name]}")
@@ -171,12 +171,12 @@ def _completed(model: Any, values: FloatArray) -> FloatArray:
     return np.where(np.isnan(values), filled, values).astype(values.dtype)
 
 
-def write_page(options: ReportOptions, line: str) -> None:
+def report_again(options: ReportOptions, line: str) -> None:
     """Write the report of a saved model; an existing page is not replaced by one that shows less."""
     path, model = options.model, load(options.model)
     if isinstance(model, TopicBiclustering):
         raise ValueError(f"{path} holds topics, whose report blockmix topics writes")
-    summary = _summary(path, model)
+    summary = _stored_summary(path, model)
     page = options.out or path.parent / output.REPORT
     if page.is_file() and _MARK not in page.read_bytes():
         raise ValueError(f"{page} is not a report of blockmix: give another name with --out")
@@ -195,9 +195,9 @@ def write_page(options: ReportOptions, line: str) -> None:
         note(f"the page shows no data ({error}): give FILE after the model to include them")
     if output.GROUPS in summary.get("files", ()):
         note(f"the page does not show the stability: blockmix stability {path} writes one that does")
-    fitted = Fitted(model, _comparison(model, summary), summary.get("warnings"))
+    fitted = Fitted(model, _stored_comparison(model, summary), summary.get("warnings"))
     with warnings_collected():
-        results.write_page(page, fitted, table, label, summary.get("command", line))
+        results.write_report_page(page, fitted, table, label, summary.get("command", line))
     print(f"Written: {page}")
 
 
@@ -206,7 +206,7 @@ def measure_again(options: StabilityOptions, line: str) -> None:
     path, model, units = options.model, load(options.model), options.units
     if isinstance(model, TopicBiclustering) or not hasattr(model, "stability"):
         raise ValueError(f"{path} holds a {type(model).__name__}, whose stability cannot be measured")
-    summary = _summary(path, model)
+    summary = _stored_summary(path, model)
     out: Path = options.out or path.parent / "stability"
     with output.folder(out, "stability", path, options.file or summary.get("file", "")) as folder:
         label = units or (summary.get("label") if options.file is None else None)
@@ -228,8 +228,8 @@ def measure_again(options: StabilityOptions, line: str) -> None:
             names = results.write_stability(folder, stability, options.raw_text)
             about["files"] = [*names, output.SUMMARY, output.REPORT]
             output.write_json(folder / output.SUMMARY, about)
-            fitted = Fitted(model, _comparison(model, summary), summary.get("warnings"), stability=stability)
-            results.write_page(folder / output.REPORT, fitted, table, label, line)
+            fitted = Fitted(model, _stored_comparison(model, summary), summary.get("warnings"), stability=stability)
+            results.write_report_page(folder / output.REPORT, fitted, table, label, line)
     if options.json:
         output.print_json(about | {"groups": [vars(group) for group in stability.groups]})
     else:
@@ -239,7 +239,7 @@ def measure_again(options: StabilityOptions, line: str) -> None:
         raise SystemExit(130)
 
 
-def _summary(path: Path, model: Any) -> dict[str, Any]:
+def _stored_summary(path: Path, model: Any) -> dict[str, Any]:
     """The summary beside a model; empty if there is none, or if it belongs to another model."""
     try:
         summary = json.loads((path.parent / output.SUMMARY).read_text(encoding="utf-8"))
@@ -275,7 +275,7 @@ def _fitted_table(
     return table
 
 
-def _comparison(model: Any, summary: dict[str, Any]) -> SelectionTable | None:
+def _stored_comparison(model: Any, summary: dict[str, Any]) -> SelectionTable | None:
     """The candidates that the model was chosen from."""
     if "selection" not in summary:
         return None

@@ -87,7 +87,7 @@ class Option:
     metavar: str | None = None
     parser: Callable[[str], Any] | None = None
     names: tuple[str, ...] = ()
-    limits: dict[str, float] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)
 
 
 COUNT, SIZE = {"min": 1}, {"min": 0}  # limits of numbers
@@ -283,8 +283,8 @@ def parameters(kind: type) -> list[inspect.Parameter]:
         if isinstance(declared, Option):
             # A flag has no --no-flag unless it says so.
             names = declared.names or (f"--{name.replace('_', '-')}",)
-            texts = {"help": declared.help, "metavar": declared.metavar, "parser": declared.parser}
-            declared = typer.Option(*names, **texts, **declared.limits)
+            settings = {"metavar": declared.metavar, "parser": declared.parser, **declared.limits}
+            declared = typer.Option(*names, help=declared.help, **settings)
         default = getattr(kind, name, inspect.Parameter.empty)
         keyword = inspect.Parameter.KEYWORD_ONLY
         found.append(inspect.Parameter(name, keyword, default=default, annotation=Annotated[type_, declared]))

@@ -97,8 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except SystemExit as ended:
         # An error on the way out, such as a failed import, does not change why the command ended.
         code = next((128 + number for number in signals if number in _ENDING), ended.code)
-    if not code and (error := _output_error()):
-        note(f"warning: standard output cannot be written to ({error.strerror})")
+    if not code and (failure := _output_error()):
+        note(f"warning: standard output cannot be written to ({failure.strerror})")
     for number in (signal.SIGINT, *_ENDING):  # everything is done: let Python exit with this code
         signal.signal(number, signal.SIG_IGN)
     raise SystemExit(code)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -40,14 +40,6 @@ _LEVEL = re.compile(r"__index_level_\d+__")  # what pandas calls its index in pa
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # including those that reverse text
 
 
-def read_file(file: str, options: ReadingOptions, kept: Sequence[str] = (), only: Sequence[str] | None = None) -> Table:
-    """Read a table with a progress bar."""
-    size = os.path.getsize(file) if os.path.isfile(file) else None
-    name = "standard input" if file == "-" else os.path.basename(file)
-    with progress_bar(f"reading {name}", size, bytes=True) as update:
-        return read_table(file, options, kept, only, update)
-
-
 def stem_of(file: str) -> str:
     """The name of a file without its endings."""
     return "table" if file == "-" else Path(file).name.partition(".")[0] or "table"
@@ -58,9 +50,8 @@ def read_table(
     options: ReadingOptions | None = None,
     kept: Sequence[str] = (),
     only: Sequence[str] | None = None,
-    progress: Callable[[int], object] = lambda done: None,
 ) -> Table:
-    """Read the numeric columns of a file.
+    """Read the numeric columns of a file, with a progress bar.
 
     Parameters
     ----------
@@ -72,8 +63,6 @@ def read_table(
         Columns to return as text instead: labels, documents, ratings.
     only : sequence of str, optional
         The numeric columns to return, in this order; all by default.
-    progress : callable, optional
-        Called with the number of bytes of a text file, or of a large file, read so far.
 
     Returns
     -------
@@ -86,8 +75,10 @@ def read_table(
     """
     options, file, source = options or ReadingOptions(), Path(path), str(path) or "."
     if source == "-":
-        source, stream = "standard input", io.BytesIO(sys.stdin.buffer.read())
-        return _from_cells(source, open_text(source, stream, options), options, kept, only)
+        source = "standard input"
+        with _damage_explained(source, ".csv"), progress_bar(f"reading {source}"):
+            content: IO[bytes] = io.BytesIO(sys.stdin.buffer.read())
+            return _from_cells(source, open_text(source, content, options), options, kept, only)
     if not file.exists():
         raise FileNotFoundError(f"{source} does not exist")
     if file.is_dir() and not any(file.rglob("*.parquet")):
@@ -97,17 +88,19 @@ def read_table(
     kind = file.suffix.lower()
     if kind == ".xls":
         raise ValueError(f"{source} has the old Excel format: save it as xlsx or csv")
-    with _damage_explained(source, kind):
+    size = file.stat().st_size if file.is_file() else None
+    with _damage_explained(source, kind), progress_bar(f"reading {file.name}", size, bytes=True) as update:
         if kind == ".h5ad":
             return _annotated(source, file, options, kept, only)
         if (file.is_file() or file.is_dir()) and (rows := file_source(file)) is not None:
-            return _from_rows(source, rows, options, kept, only, lambda done: progress(int(done * file.stat().st_size)))
+            return _from_rows(source, rows, options, kept, only, lambda share: update(share * (size or 0)))
         if kind == ".xlsx":
             return _from_cells(source, _workbook(source, file, options), options, kept, only)
         # A named pipe can be read only once.
-        with file.open("rb") if file.is_file() else io.BytesIO(file.read_bytes()) as stream:
-            cells = open_text(source, stream, options)  # type: ignore[arg-type]
-            return _from_cells(source, cells, options, kept, only, lambda: progress(stream.tell()))
+        content = file.open("rb") if file.is_file() else io.BytesIO(file.read_bytes())
+        with content:
+            cells = open_text(source, content, options)
+            return _from_cells(source, cells, options, kept, only, lambda: update(content.tell()))
 
 
 @contextmanager
@@ -133,7 +126,7 @@ def _from_cells(
     progress: Callable[[], object] = lambda: None,
 ) -> Table:
     """The table of all batches of cells."""
-    names = _shown(cells.names)
+    names = _printable(cells.names)
     chosen = choose(source, names, options, kept, only)
     missing = ("", *(text.strip() for text in options.missing or ()))
     columns = Columns(names, kept, chosen, cells.decimal, missing)
@@ -162,7 +155,7 @@ def _from_rows(
         return _from_cells(source, Cells(tuple(rows.names), _whole(rows)), options, kept, only)
     if kept and not named:
         raise ValueError(f"{source} is a matrix without names, so it has no column {kept[0]!r}")
-    names = _shown(rows.schema.names) if named else tuple(f"x{j}" for j in range(rows.n_columns))
+    names = _printable(rows.schema.names) if named else tuple(f"x{j}" for j in range(rows.n_columns))
     types = (
         {name: str(kind)[:_SHOWN_TYPES] for name, kind in zip(names, rows.schema.types, strict=True)} if named else {}
     )
@@ -232,7 +225,7 @@ def _tidied(table: Table, options: ReadingOptions, only: Sequence[str] | None, u
     return table.tidied(not options.columns and used[:1] == [0] and isinstance(table.row_names, range))
 
 
-def _shown(names: Sequence[str]) -> tuple[str, ...]:
+def _printable(names: Sequence[str]) -> tuple[str, ...]:
     """Names that cannot control the terminal they are printed on, and are empty only in the first place."""
     return tuple(_CONTROL.sub("\ufffd", name) or (f"column {j}" if j else "") for j, name in enumerate(names))
 
@@ -285,7 +278,15 @@ def choose(
     if only is None and options.columns:
         only = matching["--columns"]
     dropped = {*(options.drop or ()), *matching["--exclude"]} - {*kept}
-    _check_unique(source, names, dropped)
+    positions: dict[str, list[str]] = {}
+    for j, name in enumerate(names, start=1):
+        positions.setdefault(name, []).append(str(j))
+    if repeated := [name for name in positions if len(positions[name]) > 1 and name not in dropped]:
+        listed = shortened([f"{name} ({', '.join(positions[name])})" for name in repeated])
+        raise ValueError(
+            f"{source} has columns of the same name: {listed}; rename them, or leave them out with --drop "
+            f"{shlex.quote(repeated[0])}"
+        )
     _check_present(source, names, (*kept, *(options.drop or ())))
     _check_present(source, names, only or ())
     apart, place = dropped | {*kept}, {name: j for j, name in enumerate(names)}
@@ -294,20 +295,6 @@ def choose(
     columns = {*read} - index
     used = [place[name] for name in (names if only is None else only) if place[name] in columns]
     return used, read, index
-
-
-def _check_unique(source: str, names: Sequence[str], dropped: set[str]) -> None:
-    """Raise a ValueError that lists the names that several columns have, except those that are dropped."""
-    positions: dict[str, list[str]] = {}
-    for name, position in zip(names, range(1, len(names) + 1), strict=True):
-        positions.setdefault(name, []).append(str(position))
-    repeated = [name for name in positions if len(positions[name]) > 1 and name not in dropped]
-    if repeated:
-        listed = shortened([f"{name} ({', '.join(positions[name])})" for name in repeated])
-        raise ValueError(
-            f"{source} has columns of the same name: {listed}; rename them, or leave them out with --drop "
-            f"{shlex.quote(repeated[0])}"
-        )
 
 
 def _check_present(source: str, names: Sequence[str], wanted: Sequence[str]) -> None:

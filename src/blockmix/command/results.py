@@ -20,6 +20,7 @@ from blockmix.estimators.base import Mixture, most_probable, probabilities
 from blockmix.estimators.far_rows import limits
 from blockmix.estimators.stability.values import Stability
 from blockmix.estimators.validation import rows_to_score
+from blockmix.metrics import adjusted_rand
 from blockmix.plotting import style
 from blockmix.rows import Chunk, one_blas_thread
 from blockmix.selection.table import CRITERIA
@@ -75,7 +76,7 @@ def write(
         summary |= {"criterion": selection.criterion, "selection": tried}
     if fitted.stability is not None:
         write_stability(folder, fitted.stability, raw)
-    table = _shown(table)
+    table = _few_rows(table)
     if options.figures:
         with progress_bar("drawing the figures"):
             _write_figures(folder, table.X, fitted, options.figures)
@@ -84,7 +85,7 @@ def write(
     summary["files"] = [*names, output.SUMMARY, *([output.REPORT] if has_page else [])]
     output.write_json(folder / output.SUMMARY, summary)
     if has_page:
-        write_page(folder / output.REPORT, fitted, table, summary.get("label"), summary["command"])
+        write_report_page(folder / output.REPORT, fitted, table, summary.get("label"), summary["command"])
     else:
         remedy = f"a page shows at most {_SHOWN_COLUMNS}: use --top-variance {_SHOWN_COLUMNS} to get one"
         note(f"no {output.REPORT}: the table has {summary['columns']} columns, {remedy}")
@@ -180,7 +181,7 @@ def write_stability(folder: Path, stability: Stability, raw: bool) -> list[str]:
     return [output.CLUSTERS, output.GROUPS]
 
 
-def _shown(table: Table) -> Table:
+def _few_rows(table: Table) -> Table:
     """The rows that pages and figures show: all, or a sample of a large table."""
     with progress_bar("drawing a sample", 1) as update, watched(table.values, update):
         return table.sample(_SHOWN_ROWS)
@@ -222,13 +223,13 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
             yield "clusters", stability.plot_clusters()
 
 
-def write_page(path: Path, fitted: Fitted, table: Table | None, label: str | None, command: str) -> None:
+def write_report_page(path: Path, fitted: Fitted, table: Table | None, label: str | None, command: str) -> None:
     """Write the report of a model; of a large table it shows a sample of the rows."""
     from blockmix.report import write_report
 
     N, texts, shown = len(getattr(fitted.model, "row_labels_", ())), fitted.warnings, {}
     if table is not None:
-        table = _shown(table)
+        table = _few_rows(table)
         labels = None if label is None else ["" if text is None else text for text in table.texts[label]]
         shown = {"X": table.X, "labels": labels, "row_names": table.row_names, "title": Path(table.source).name}
         if (n := table.shape[0]) < N:
@@ -290,31 +291,12 @@ def summary(table: Table, fitted: Fitted, options: MixtureOptions | CovarianceOp
 def agreement(table: Table, label: str, clusters: IntArray) -> float:
     """Adjusted Rand index of clusters and known classes, over the rows that have one; -1 is a text without a topic."""
     labels = table.texts[label]
-    number = {text: k for k, text in enumerate(dict.fromkeys(labels))}
+    number = {text: k for k, text in enumerate(dict.fromkeys(labels))}  # numbers take less memory than texts
     codes = np.array([-1 if text is None else number[text] for text in labels])
-    known = codes >= 0
-    if not known.any():
+    labelled = codes >= 0
+    if not labelled.any():
         raise ValueError(f"the column {label!r} of {table.source} is empty: there is nothing to compare")
-    n_clusters = int(clusters.max()) + 2
-    pairs = np.bincount(codes[known] * n_clusters + clusters[known] + 1, minlength=len(number) * n_clusters)
-    return rand_of_counts(pairs.reshape(-1, n_clusters))
-
-
-def rand_of_counts(table: IntArray) -> float:
-    """Adjusted Rand index of two labelings with these counts of pairs of labels; a million rows need no more memory.
-
-    Examples
-    --------
-    >>> rand_of_counts(np.array([[2, 0], [0, 3]])), round(rand_of_counts(np.array([[2, 1], [1, 2]])), 3)
-    (1.0, -0.111)
-    """
-    both, first, second = (
-        int((counts.astype(float) * (counts - 1)).sum()) for counts in (table, table.sum(axis=0), table.sum(axis=1))
-    )
-    n = int(table.sum())
-    expected = first * second / (n * (n - 1)) if n > 1 else 0.0
-    largest = (first + second) / 2
-    return 1.0 if both == largest else (both - expected) / (largest - expected)
+    return adjusted_rand(codes[labelled], clusters[labelled])
 
 
 def _farthest(model: Any, row_names: Any) -> list[dict[str, Any]]:

@@ -131,8 +131,8 @@ class Description:
     infinite: IntArray
     varies: BoolArray
     counts: BoolArray
-    row_missing: IntArray
-    row_infinite: IntArray
+    row_missing: Any
+    row_infinite: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,17 +222,23 @@ class Table:
         values = self.values[:, columns] if self.in_memory else self.values.taking(columns)
         table = replace(self, names=tuple(self.names[j] for j in columns), values=values, **changes)
         known = self.description
-        by_column = (part[columns] for part in (known.missing, known.infinite, known.varies, known.counts))
         # Among the columns that go, only empty ones matter to the rows: see `tidied`.
         n_empty = np.count_nonzero(np.delete(known.missing, columns) == self.shape[0])
-        vars(table)["description"] = Description(*by_column, known.row_missing - n_empty, known.row_infinite)
+        vars(table)["description"] = Description(
+            known.missing[columns],
+            known.infinite[columns],
+            known.varies[columns],
+            known.counts[columns],
+            known.row_missing - n_empty,
+            known.row_infinite,
+        )
         return table
 
     def without(self, flawed: BoolArray, why: Sequence[str]) -> Table:
         """The table without some columns, for which there is a reason."""
         if not flawed.any():
             return self
-        left_out = self.left_out | {self.names[j]: why[j] for j in np.flatnonzero(flawed)}
+        left_out = self.left_out | {self.names[j]: why[j] for j in np.flatnonzero(flawed).tolist()}
         return self.taking(np.flatnonzero(~flawed).tolist(), left_out=left_out)
 
     def tidied(self, all_wanted: bool) -> Table:

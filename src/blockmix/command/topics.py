@@ -15,7 +15,7 @@ from blockmix import TopicBiclustering
 from blockmix.command import output, results
 from blockmix.command.options import ReadingOptions, TopicOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
-from blockmix.command.reading import read_file, stem_of
+from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table
 from blockmix.estimators.topics.importance import is_background, topic_means
 from blockmix.metrics import npmi_coherence
@@ -48,7 +48,7 @@ def fit_topics(options: TopicOptions, line: str) -> None:
         best = max(candidates, key=lambda candidate: candidate.coherence)
         summary = _summary(best.model, table, warnings, line) | {"kind": "topics", "folder": str(out)}
         if len(candidates) > 1:
-            summary["selection"] = [_selection_line(candidate) for candidate in candidates]
+            summary["selection"] = [_candidate_line(candidate) for candidate in candidates]
         with output.blaming(out), progress_bar("writing the results"):
             _write(folder, best.model, table, texts, ratings, summary, options.raw_text)
     if options.json:
@@ -62,7 +62,7 @@ def fit_topics(options: TopicOptions, line: str) -> None:
 
 def read_documents(file: str, options: ReadingOptions, columns: list[str], others: Sequence[str] = ()) -> Table:
     """A table of texts, without the rows that lack one of these columns if they may be left out."""
-    table = read_file(file, options, (*columns, *others), ())
+    table = read_table(file, options, (*columns, *others), ())
     full = [all(cells) for cells in zip(*(table.texts[name] for name in columns), strict=True)]
     lost = full.count(False)
     if lost == 0:
@@ -135,7 +135,7 @@ def _criteria(model: TopicBiclustering, texts: list[Any]) -> tuple[float, float]
     return round(coherence, 4), round(float(model.mixture_._criteria_of(model.mixture_._fit_sums)["bic"]), 1)
 
 
-def _selection_line(candidate: Candidate) -> dict[str, Any]:
+def _candidate_line(candidate: Candidate) -> dict[str, Any]:
     """A candidate as a line of csv."""
     topics = candidate.model.topics_
     says = "; ".join(f"topic {g}: {' | '.join(topic.top_groups[:3])}" for g, topic in enumerate(topics))
