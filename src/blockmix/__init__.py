@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import datasets, grouping, metrics, plotting, report
-    from blockmix.command.output import show_versions
+    from blockmix.command import show_versions
     from blockmix.estimators.biclustering import GaussianBiclustering
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.factor import FactorBiclustering
@@ -53,7 +53,7 @@ _HOMES = {
     "TopicBiclustering": "estimators.topics.biclustering",
     "load": "estimators.loading",
     "select": "selection.table",
-    "show_versions": "command.output",
+    "show_versions": "command",
 }
 
 

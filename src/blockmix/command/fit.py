@@ -67,7 +67,6 @@ def fit_covariance(options: CovarianceOptions, line: str) -> None:
 
     def fit(table: Table) -> tuple[Table, Fitted]:
         N, p = table.shape
-        _check_groups(table, options.groups)
         table = table.sample(reading.LARGE // p)
         if table.shape[0] < N:
             note(f"the covariance is that of a sample of {table.shape[0]} of the {N} rows")
@@ -111,7 +110,7 @@ def _run(
 
 
 def _table_to_fit(options: MixtureOptions | CovarianceOptions, label: str | None) -> Table:
-    """The numbers of a file, varying and not too many; missing values are fitted as they are."""
+    """The numbers of a file, varying, not too many, and enough for the candidates; missing values may be among them."""
     table = read_table(options.file, options, () if label is None else (label,))
     table = table.complete(options.drop_missing, missing=True).varying()
     if options.top_variance is not None:
@@ -121,6 +120,13 @@ def _table_to_fit(options: MixtureOptions | CovarianceOptions, label: str | None
     if label is not None and (revealing := _revealing_columns(table, table.texts[label])):
         names = shortened(revealing, 8)
         note(f"{names}: one value in each class of {label}, so the fit sees the classes; leave out with --drop NAME")
+    numbers = [K for K in options.groups if isinstance(K, int)]
+    for name, limit, what, values in (
+        ("--components", table.shape[0], "rows", getattr(options, "components", ())),
+        ("--groups", table.shape[1], "columns", numbers),
+    ):
+        if max(values, default=0) > limit:
+            raise ValueError(f"{name} {max(values)} exceeds the {limit} {what} of {table.source}")
     return table
 
 
@@ -172,23 +178,14 @@ def _check_memory(table: Table) -> None:
     )
 
 
-def _check_groups(table: Table, groups: Sequence[int | str]) -> None:
-    largest, p = max((K for K in groups if isinstance(K, int)), default=1), table.shape[1]
-    if largest > p:
-        raise ValueError(f"--groups {largest} exceeds the {p} columns of {table.source}")
-
-
 def _fitted_mixture(table: Table, options: MixtureOptions, kinds: dict[str, Any], n: int) -> tuple[Table, Fitted]:
     """Fit the only candidate, or compare `n` of them; Ctrl-C ends with the best so far.
 
     With --stability the comparison has the least stable cluster of each candidate, if the rows are in memory.
     """
-    N, largest = table.shape[0], max(options.components)
-    if largest > N:
-        raise ValueError(f"--components {largest} exceeds the {N} rows of {table.source}")
-    _check_groups(table, options.groups)
     if n > _MANY:
-        note(f"comparing {n} models, from {min(options.components)} to {largest} row clusters: this may take a while")
+        several = f"{min(options.components)} to {max(options.components)}"
+        note(f"comparing {n} models, from {several} row clusters: this may take a while")
     scaling = table.scaling() if options.scale else None
     table = table if scaling is None else table.scaled(**scaling)
     model = GaussianBiclustering(

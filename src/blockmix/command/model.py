@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from blockmix.command.output import note, progress_bar, warnings_collected, writ
 from blockmix.command.reading import print_notes, read_table, stem_of
 from blockmix.command.results import Fitted
 from blockmix.command.table import Table, watched
-from blockmix.command.topics import read_documents
+from blockmix.command.topics import TOPIC_HEAD, read_documents
 from blockmix.estimators.validation import takes_gaps
 from blockmix.persistence.atomic import replacing
 from blockmix.selection.table import CRITERIA
@@ -49,11 +49,12 @@ def predict_rows(options: PredictOptions, line: str) -> None:
     if isinstance(model, TopicBiclustering):
         if options.text is None:
             raise ValueError(f"{options.model} holds topics: name the column of texts with --text")
-        head, n_clusters = results.row_head(model, "topic"), len(model.topics_)
+        head, n_clusters = TOPIC_HEAD, len(model.topics_)
         table = read_documents(options.file, options, [options.text], kept)
         X: Any = table.texts[options.text]
     else:
-        head, n_clusters = results.row_head(model), len(model.weights_)
+        head, n_clusters = results.ROW_HEAD, len(model.weights_)
+        head = head if hasattr(model, "outlier_scores_") else head[:3]
         table = _read_for_model(options.model, model, options.file, options, label)
         X = table.X
     if options.json and not table.in_memory:
@@ -86,7 +87,7 @@ def predict_rows(options: PredictOptions, line: str) -> None:
 
 
 def _output(
-    lines: Iterable[tuple[Any, ...]], head: list[str], summary: dict[str, Any], options: PredictOptions
+    lines: Iterable[tuple[Any, ...]], head: Sequence[str], summary: dict[str, Any], options: PredictOptions
 ) -> None:
     """Write or print the lines one by one, and then the summary."""
     if options.json:

@@ -12,7 +12,6 @@ import errno
 import io
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -20,7 +19,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import IO, Any, NoReturn
 from uuid import uuid4
@@ -395,17 +393,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not -float("inf") < value < float("inf"):
         return None
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
-
-
-def show_versions() -> None:
-    """Print the versions of Python, of blockmix and of the packages that it uses; paste them into a bug report."""
-    needed = ("blockmix", "numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba")
-    extras = ("pandas", "pyarrow", "matplotlib", "typer", "rich", "openpyxl", "dask", "distributed", "anndata")
-    lines = {"python": platform.python_version(), "system": platform.platform(), "processors": str(os.cpu_count())}
-    for name in (*needed, *extras):
-        try:
-            lines[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            lines[name] = "not installed"
-    for name, version in lines.items():
-        print(f"{name:>14}: {version}")

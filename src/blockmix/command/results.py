@@ -34,7 +34,7 @@ _SHOWN_ROWS = 20_000  # rows of a large table that the page and the figures show
 _SHOWN_COLUMNS = 5000  # of a page, whose maps and trees need several p × p matrices
 _SHOWN_MAPS = 8  # components with a correlation map of their own
 _UNDATED = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}  # the same figure is the same file
-_OUTLIER_HEAD = ("outlier_score", "outlier", "farthest_group")
+ROW_HEAD: tuple[str, ...] = ("row", "cluster", "probability", "outlier_score", "outlier", "farthest_group")
 _GROUP_HEAD = ("component", "columns", "size", "again", "split", "joined", "joined_with", "weakest", "in_words")
 _CLUSTER_HEAD = ("component", "rows", "stability", "dissolved", "certainty", "in_words")
 
@@ -67,7 +67,7 @@ def write(
             criteria = ("log_likelihood", *CRITERIA)
             best = None if selection is None else selection.best_
             summary |= model._criteria_of(model._fit_sums) if best is None else {k: getattr(best, k) for k in criteria}
-            write_csv(folder / output.ROWS, row_head(model), row_lines(model, X, table.row_names), raw)
+            write_csv(folder / output.ROWS, ROW_HEAD, row_lines(model, X, table.row_names), raw)
         head = [*(["component"] if mixture else []), "column", "group", "size", "loading"]
         write_csv(folder / output.COLUMNS, head, _column_lines(model, mixture), raw)
     if selection is not None:
@@ -76,7 +76,7 @@ def write(
         summary |= {"criterion": selection.criterion, "selection": tried}
     if fitted.stability is not None:
         write_stability(folder, fitted.stability, raw)
-    table = _few_rows(table)
+    table = table.sample(_SHOWN_ROWS)
     if options.figures:
         with progress_bar("drawing the figures"):
             _write_figures(folder, table.X, fitted, options.figures)
@@ -89,11 +89,6 @@ def write(
     else:
         remedy = f"a page shows at most {_SHOWN_COLUMNS}: use --top-variance {_SHOWN_COLUMNS} to get one"
         note(f"no {output.REPORT}: the table has {summary['columns']} columns, {remedy}")
-
-
-def row_head(model: Any, cluster: str = "cluster") -> list[str]:
-    """The header of the lines of `row_lines`."""
-    return ["row", cluster, "probability", *(_OUTLIER_HEAD if hasattr(model, "outlier_scores_") else ())]
 
 
 def row_lines(model: Any, X: Any, row_names: Sequence[object]) -> Iterator[tuple[Any, ...]]:
@@ -181,12 +176,6 @@ def write_stability(folder: Path, stability: Stability, raw: bool) -> list[str]:
     return [output.CLUSTERS, output.GROUPS]
 
 
-def _few_rows(table: Table) -> Table:
-    """The rows that pages and figures show: all, or a sample of a large table."""
-    with progress_bar("drawing a sample", 1) as update, watched(table.values, update):
-        return table.sample(_SHOWN_ROWS)
-
-
 def _write_figures(folder: Path, X: Any, fitted: Fitted, formats: Sequence[str]) -> None:
     """Write every figure in every format, as figure-NAME.FORMAT: one column wide, readable in black and white."""
     needed("matplotlib", "app").use("agg")  # no windows
@@ -229,7 +218,7 @@ def write_report_page(path: Path, fitted: Fitted, table: Table | None, label: st
 
     N, texts, shown = len(getattr(fitted.model, "row_labels_", ())), fitted.warnings, {}
     if table is not None:
-        table = _few_rows(table)
+        table = table.sample(_SHOWN_ROWS)
         labels = None if label is None else ["" if text is None else text for text in table.texts[label]]
         shown = {"X": table.X, "labels": labels, "row_names": table.row_names, "title": Path(table.source).name}
         if (n := table.shape[0]) < N:

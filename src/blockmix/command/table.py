@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from blockmix.command.output import progress_bar
 from blockmix.rows import opened
 from blockmix.rows.chunks import chosen_rows, places
 from blockmix.rows.npy import ArrayFile
@@ -353,7 +354,8 @@ class Table:
             return self
         N = self.shape[0]
         numbers = chosen_rows(N, None, most, np.random.RandomState(0))
-        drawn = sampled(replace(StreamedRows.of(self.values, gaps=True), count=N), numbers)
+        with progress_bar("drawing a sample", 1) as update, watched(self.values, update):
+            drawn = sampled(replace(StreamedRows.of(self.values, gaps=True), count=N), numbers)
         chosen = range(N) if numbers is None else numbers.tolist()
         texts = {name: [column[i] for i in chosen] for name, column in self.texts.items()}
         names = [self.row_names[i] for i in chosen]

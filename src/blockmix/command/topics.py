@@ -21,6 +21,7 @@ from blockmix.estimators.topics.importance import is_background, topic_means
 from blockmix.metrics import npmi_coherence
 from blockmix.structure.types import FloatArray
 
+TOPIC_HEAD: tuple[str, ...] = ("row", "topic", "probability")
 _TOP_TERMS = 10  # of a topic, in its coherence
 _SHOWN_DOCUMENTS = 2  # of a topic, printed
 _SHOWN_TEXT = 140  # characters of a document, printed
@@ -159,7 +160,7 @@ def _write(
 
     model.save(folder / output.MODEL)
     lines: Any = results.row_lines(model, texts, table.row_names)
-    write_csv(folder / output.ROWS, results.row_head(model, "topic"), lines, raw)
+    write_csv(folder / output.ROWS, TOPIC_HEAD, lines, raw)
     write_csv(folder / output.COLUMNS, ["group", "kind", "term", "weight"], _term_lines(model), raw)
     importances = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_)]
     write_csv(folder / output.TOPICS, ["topic", *model.group_names_], importances, raw)
