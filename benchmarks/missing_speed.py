@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from turns import in_turns
 
 from blockmix import GaussianBiclustering
-from blockmix.em.block.family import BlockFamily
+from blockmix.em.block import BlockFamily
 from blockmix.rows import ArrayRows, one_blas_thread
 
 CASES = {"blocks": (20_000, 60, 3, 10), "one block": (5000, 200, 2, 1)}

@@ -120,9 +120,10 @@ def iteration(X: np.ndarray, labels: np.ndarray, fitted: GaussianBiclustering) -
     A turn is three iterations, as EM makes them one after the other: the first after the peer's finds cold caches and
     BLAS threads that still wait for work.
     """
-    from blockmix.em.block.m_step import maximize
-    from blockmix.em.block.parameters import Prior
-    from blockmix.em.block.sweep import sweep
+    from blockmix.em.m_step import maximize
+
+    from blockmix.blocks.blocks import Prior
+    from blockmix.em.sweep import sweep
     from blockmix.rows import ArrayRows, one_blas_thread
 
     rows = ArrayRows.standardized(X)

@@ -99,7 +99,7 @@ def on_threads(n: int) -> None:
 def child(path: Path) -> None:
     """Fit the file, then time sweeps of the fitted parameters; figures go to standard output."""
     from blockmix import GaussianBiclustering
-    from blockmix.em.block.sweep import sweep
+    from blockmix.em.sweep import sweep
     from blockmix.rows import one_blas_thread, opened
 
     warnings.simplefilter("ignore")
@@ -167,13 +167,13 @@ def cluster(n: int) -> None:
     from distributed import Client, LocalCluster
 
     from blockmix import GaussianBiclustering
-    from blockmix.em.block.sweep import sweep
-    from blockmix.rows import in_memory, one_blas_thread, opened
+    from blockmix.em.sweep import sweep
+    from blockmix.rows import ArrayRows, one_blas_thread, opened
 
     warnings.simplefilter("ignore")
     X = planted(n, 1)
     model = GaussianBiclustering(G, K, random_state=0, max_iter=4).fit(X)
-    here = in_memory(X).measured()
+    here = ArrayRows.of(X).measured()
     parameters = model._parameters.in_units(-here.location / here.scale, 1 / here.scale)
     address = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**address) as local, Client(local):

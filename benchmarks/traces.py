@@ -24,7 +24,6 @@ SETTINGS: dict[str, dict[str, object]] = {
     "three groups": {"n_column_groups": 3},
     "full": {"block_model": "full"},
     "two factors": {"block_model": 2},
-    "bic": {"n_column_groups": "bic"},
     "greedy": {"n_column_groups": 2, "grouping": "greedy"},
     "shared": {"shared_covariance": True},
     "shared, three groups": {"shared_covariance": True, "n_column_groups": 3, "shrinkage": 0.1},
@@ -32,7 +31,6 @@ SETTINGS: dict[str, dict[str, object]] = {
     "shared heavy tails": {"tails": "t", "shared_covariance": True},
     "shrunk": {"shrinkage": 0.2},
     "unrounded": {"rounding": False},
-    "several starts": {"n_init": 3, "init": "random"},
 }
 
 

@@ -7,26 +7,22 @@ from typing import Any
 
 import numpy as np
 import oracles
+from blockmix.em.regroup import Proposer
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from strategies import Matrix, block_rows, covariance, partitions, seeds
 
-from blockmix.em.block.e_step import Density
-from blockmix.em.block.e_step import log_joint as kernel_log_joint
-from blockmix.em.block.family import BlockFamily
-from blockmix.em.block.parameters import Layout, Parameters, Prior, assemble
-from blockmix.em.block.regroup import Proposer
-from blockmix.em.block.sweep import Statistics
+from blockmix.blocks.blocks import Blocks, Layout, Parameters, Prior, assemble
+from blockmix.blocks.shapes import FULL
+from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopState
-from blockmix.grouping import HierarchicalGrouping
-from blockmix.grouping.protocols import Proposal
+from blockmix.em.sweep import Density, Statistics
+from blockmix.em.sweep import log_joint as kernel_log_joint
+from blockmix.grouping import HierarchicalGrouping, Proposal
+from blockmix.partition import Partition, bic_price
 from blockmix.rows import ArrayRows, Chunk
-from blockmix.rows.resolution import Resolution
-from blockmix.structure.block_models import FULL
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.objective import bic_price
-from blockmix.structure.partition import Partition
+from blockmix.rows.measured import Resolution
 
 TRUTH = (Partition([0, 0, 0, 1, 1, 1]), Partition([0, 1, 0, 1, 0, 1]))
 ODD = Partition([0, 1, 1, 0, 0, 1])  # neither of the two
@@ -62,7 +58,7 @@ def mixture(
     weights = rng.integers(0, 3, n_rows) + np.eye(n_rows)[0]
     rows = ArrayRows((standard * scale + location).astype(dtype), weights, location, scale)
     distinct = groups[:1] if shared else groups
-    blocks = [BlockCovariance.of(covariance(block_rows(rng, 3 * p + 2, group)), group) for group in distinct]
+    blocks = [Blocks.of(covariance(block_rows(rng, 3 * p + 2, group)), group) for group in distinct]
     covariances = tuple(blocks) * (G // len(blocks))
     return rows, assemble(rng.dirichlet(np.ones(G)), rng.standard_normal((G, p)), covariances)
 

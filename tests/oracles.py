@@ -14,7 +14,7 @@ from scipy.stats import chi2, multivariate_normal
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.metrics import silhouette_samples, silhouette_score
 
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 Matrix = NDArray[np.float64]
 Labels = list[int]

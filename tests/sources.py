@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from strategies import Matrix, block_rows
 
+from blockmix.partition import Partition
 from blockmix.rows import Parquet
-from blockmix.structure.partition import Partition
 
 NAMES = ["age", "rent", "luck", "hip", "waist", "income"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from blockmix.structure.partition import Partition
+from blockmix.partition import Partition
 
 Matrix = NDArray[np.float64]
 

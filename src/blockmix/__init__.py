@@ -10,15 +10,14 @@ if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import datasets, grouping, metrics, plotting, report
     from blockmix.command import show_versions
-    from blockmix.estimators.biclustering import GaussianBiclustering
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.factor import FactorBiclustering
-    from blockmix.estimators.loading import load
-    from blockmix.estimators.topics.biclustering import TopicBiclustering
-    from blockmix.grouping.protocols import GroupingWarning
-    from blockmix.selection.table import SelectionTable, select
-    from blockmix.selection.trials import SelectionWarning
-    from blockmix.structure.partition import Partition
+    from blockmix.estimators.gaussian import GaussianBiclustering
+    from blockmix.estimators.models import load
+    from blockmix.estimators.topics import TopicBiclustering
+    from blockmix.grouping import GroupingWarning
+    from blockmix.partition import Partition
+    from blockmix.selection import SelectionTable, SelectionWarning, select
 
 __version__ = "0.1.0"
 
@@ -45,14 +44,14 @@ __all__ = [
 _HOMES = {
     "BlockDiagonalCovariance": "estimators.covariance",
     "FactorBiclustering": "estimators.factor",
-    "GaussianBiclustering": "estimators.biclustering",
-    "GroupingWarning": "grouping.protocols",
-    "Partition": "structure.partition",
-    "SelectionTable": "selection.table",
-    "SelectionWarning": "selection.trials",
-    "TopicBiclustering": "estimators.topics.biclustering",
-    "load": "estimators.loading",
-    "select": "selection.table",
+    "GaussianBiclustering": "estimators.gaussian",
+    "GroupingWarning": "grouping",
+    "Partition": "partition",
+    "SelectionTable": "selection",
+    "SelectionWarning": "selection",
+    "TopicBiclustering": "estimators.topics",
+    "load": "estimators.models",
+    "select": "selection",
     "show_versions": "command",
 }
 

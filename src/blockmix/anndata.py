@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 
 import blockmix
-from blockmix.estimators.biclustering import GaussianBiclustering
-from blockmix.structure.extras import needed
+from blockmix.estimators.gaussian import GaussianBiclustering
+from blockmix.rows.files import needed
 
 if TYPE_CHECKING:
     from anndata import AnnData

@@ -18,8 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
 
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray, Partition
 
 __all__ = [
     "adjusted_rand",

@@ -11,14 +11,13 @@ from mixtures import ODD, TRUTH, Fixed, begin, family, parameters_with, two_clus
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows
 
-from blockmix.em.block.family import BlockFamily
-from blockmix.em.block.parameters import Layout, Parameters, Prior
-from blockmix.em.block.sweep import Statistics
-from blockmix.em.convergence import Outcome
-from blockmix.em.loop import MIN_ROWS, LoopResult, LoopState, reseed, run
-from blockmix.grouping import BicRule, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
+from blockmix.blocks.blocks import Layout, Parameters, Prior
+from blockmix.em.block import BlockFamily
+from blockmix.em.loop import MIN_ROWS, LoopResult, LoopState, Outcome, reseed, run
+from blockmix.em.sweep import Statistics
+from blockmix.grouping import BestCut, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
+from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Rows
-from blockmix.structure.partition import Partition
 
 
 def ended(
@@ -186,7 +185,7 @@ def thirds(left: float, n_rows: int = 160) -> Matrix:
 
 
 @pytest.mark.parametrize("left", [0.0, 1e-300, 1e-14, 1e-10, 1e-9, 1e-8, 1e-6, 1e-3])
-@pytest.mark.parametrize("number", [1, 2, 6, BicRule(), SilhouetteRule()])
+@pytest.mark.parametrize("number", [1, 2, 6, BestCut(), SilhouetteRule()])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("grouping", [HierarchicalGrouping(), GreedyGrouping()])
 def test_a_dying_component_lowers_no_trace_and_leaves_no_nan(
@@ -205,7 +204,7 @@ def test_a_dying_component_lowers_no_trace_and_leaves_no_nan(
 
 def test_a_lost_component_is_restarted_at_the_row_of_least_density(monkeypatch: pytest.MonkeyPatch) -> None:
     # In chunks of 64 rows. Red if the row is counted from the start of its chunk.
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)
     X = two_clusters(apart=6.0)[0].X.copy()
     X[117] += 40  # one row far from both clusters
     rows = ArrayRows.standardized(X)
@@ -219,7 +218,7 @@ def test_a_lost_component_is_restarted_at_the_row_of_least_density(monkeypatch: 
 @pytest.mark.parametrize("chunk_numbers", [1, 10**6])
 def test_a_row_of_no_weight_restarts_nothing(chunk_numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Rows 0 to 63 and 70 have no weight and lie farthest out. Red if a chunk in which no row counts offers one.
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", chunk_numbers)
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", chunk_numbers)
     X, weights = two_clusters(apart=6.0)[0].X.copy(), np.ones(160)
     X[[0, 3, 70]] += 40
     X[130] += 30
@@ -265,7 +264,7 @@ def test_em_of_weights_is_em_of_repeated_rows() -> None:
         (ArrayRows.standardized(X, counts.astype(float)), z),
         (ArrayRows.standardized(np.repeat(X, counts, axis=0)), np.repeat(z, counts, axis=0)),
     ):
-        found.append(ended(family(rows, BicRule(), BicRule(), priced=True), rows, start, 1e-6, 100).state)
+        found.append(ended(family(rows, BestCut(), BestCut(), priced=True), rows, start, 1e-6, 100).state)
     assert_allclose(found[0].trace, found[1].trace, rtol=1e-9)
     assert found[0].parameters.layout.partitions == found[1].parameters.layout.partitions
     assert_allclose(found[0].parameters.means, found[1].parameters.means, atol=1e-8)

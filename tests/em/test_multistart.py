@@ -10,9 +10,18 @@ from typing import Any
 
 import pytest
 
-from blockmix.em.convergence import Outcome
-from blockmix.em.loop import Callback, LoopResult, LoopState
-from blockmix.em.multistart import FINALISTS, SHORT, Progress, Start, StartResult, multistart
+from blockmix.em.loop import (
+    FINALISTS,
+    SHORT,
+    Callback,
+    LoopResult,
+    LoopState,
+    Outcome,
+    Progress,
+    Start,
+    StartResult,
+    multistart,
+)
 
 MAX_ITER = SHORT + 20
 jobs = pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])

@@ -11,6 +11,8 @@ from fits import LABELS, Fit, quiet, table
 from strategies import Matrix
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering
+from blockmix.estimators.validation import as_grouping, as_rule
+from blockmix.grouping import GROUPINGS, BestCut, GreedyGrouping, SilhouetteRule
 
 
 def with_entry(value: object) -> Any:
@@ -26,7 +28,7 @@ def z_with(row: int, values: Any) -> Matrix:
 
 
 RULES = (
-    "must be a whole number, one of auto, optimal, chance, silhouette, bic, or a rule such as "
+    "must be a whole number, one of auto, silhouette, or a rule such as "
     "SilhouetteRule(candidates=range(2, 5))"
 )
 Case = tuple[dict[str, Any], Any, Any, str]
@@ -107,7 +109,7 @@ DEGENERATE: dict[str, Case] = {
         {"grouping": "ward"},
         table(),
         None,
-        "grouping='ward' must be one of hierarchical, greedy, relaxed, penalized or an object with a method `group`",
+        "grouping='ward' must be one of hierarchical, greedy, relaxed or an object with a method `group`",
     ),
     "constant": (
         {},
@@ -273,3 +275,35 @@ def test_repeated_rows_are_fitted_though_fewer_differ_than_there_are_components(
     model = quiet(X, n_components=4, n_column_groups=2, random_state=0)
     assert np.isfinite(model.score_samples(X)).all()
     assert np.diff(model.log_likelihood_trace_).min(initial=0) >= -1e-8
+
+
+def test_names_and_objects_of_groupings_and_rules_are_understood() -> None:
+    for name, kind in GROUPINGS.items():
+        assert type(as_grouping(name)) is kind
+    assert as_grouping("relaxed", 7).get_params()["random_state"] == 7  # type: ignore[attr-defined]
+    rule, grouping = SilhouetteRule([2, 3]), GreedyGrouping(max_sweeps=3)
+    assert as_grouping(grouping) is grouping
+    assert as_rule(rule, "n_groups", "auto") is rule
+    assert type(as_rule("silhouette", "n_groups", "auto")) is SilhouetteRule
+    assert as_rule("auto", "n_groups", "tree").get_params() == {"block_model": "tree"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "n_groups", [2.5, None, "bic", "2", [2, 3], np.float64(2), np.array([2, 3]), BestCut, np.True_]
+)
+def test_what_is_neither_a_number_nor_a_rule_is_refused(n_groups: object) -> None:
+    # Red for NumPy's numbers if a method `choose` is all that makes a rule: they have one.
+    with pytest.raises(ValueError) as caught:
+        as_rule(n_groups, "n_groups", "auto")
+    assert str(caught.value) == (
+        f"n_groups={n_groups!r} must be a whole number, one of auto, silhouette, or a rule such as "
+        "SilhouetteRule(candidates=range(2, 5))"
+    )
+
+
+@pytest.mark.parametrize("grouping", ["ward", None, 3, GreedyGrouping])
+def test_what_is_not_a_grouping_is_refused(grouping: object) -> None:
+    with pytest.raises(ValueError) as caught:
+        as_grouping(grouping)  # type: ignore[arg-type]
+    names = "hierarchical, greedy, relaxed"
+    assert str(caught.value) == f"grouping={grouping!r} must be one of {names} or an object with a method `group`"

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from strategies import Matrix, rescaled, seeds
 
 from blockmix.rows import ArrayRows, Chunk
-from blockmix.rows import chunks as chunks_module
+from blockmix.rows import rows as chunks_module
 
 
 @contextmanager

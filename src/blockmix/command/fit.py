@@ -15,15 +15,15 @@ import numpy as np
 import typer
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, SelectionTable, select
+from blockmix.blocks.moments import worth_rows
 from blockmix.command import output, reading, results
 from blockmix.command.options import CovarianceOptions, MixtureOptions, MoreOptions, StabilityOptions, WritingOptions
 from blockmix.command.output import in_options, note, progress_bar, warnings_collected
 from blockmix.command.reading import available_memory, print_notes, read_table, stem_of
 from blockmix.command.results import Fitted
 from blockmix.command.table import Table, shortened, watched
-from blockmix.estimators.stability.values import Stability
-from blockmix.selection.trials import REFITS
-from blockmix.structure.gram import worth_rows
+from blockmix.estimators.stability import Stability
+from blockmix.selection import REFITS
 
 _MANY = 20  # candidates
 # Matrices of p × p numbers, and copies of the table, at the peak of a fit, its regroup. With many columns and few rows
@@ -48,7 +48,7 @@ def fit_mixture(options: MixtureOptions, line: str) -> None:
 
 def fit_demo(options: WritingOptions, line: str) -> None:
     """Fit mixtures to 178 wines of three cultivars and 13 measurements, as if read from a file."""
-    from blockmix.datasets import load_wine
+    from sklearn.datasets import load_wine
 
     wine = load_wine()
     cultivars: list[str | None] = [str(wine.target_names[k]) for k in wine.target]
@@ -203,8 +203,7 @@ def _fitted_mixture(table: Table, options: MixtureOptions, kinds: dict[str, Any]
     begin = time.perf_counter()
     with warnings_collected() as texts:
         if n == 1:
-            _fit(model.set_params(checkpoint=options.checkpoint), table.X)
-            model.set_params(checkpoint=None)  # it belonged to this fit
+            _fit(model, table.X, options.checkpoint)
             selection, interrupted = None, model.outcome_ == "interrupted"
         else:
             selection, interrupted = _compare(model, table, options, kinds, n)
@@ -216,7 +215,7 @@ def _fitted_mixture(table: Table, options: MixtureOptions, kinds: dict[str, Any]
     return table, Fitted(model, selection, texts, time.perf_counter() - begin, interrupted)
 
 
-def _fit(model: GaussianBiclustering, X: Any) -> None:
+def _fit(model: GaussianBiclustering, X: Any, checkpoint: Path | None) -> None:
     """Fit a model with a bar that moves with the iterations, and within one as a large file is read."""
     text, done = f"fitting {model.n_components} row clusters", 0
     most = None if model.init == "auto" else model.n_init * model.max_iter
@@ -228,7 +227,7 @@ def _fit(model: GaussianBiclustering, X: Any) -> None:
             update(done, f"{text}: {progress.start}")
 
         with watched(X, lambda share: update(done + 0.99 * min(share, 1), f"{text}, {share:.0%} of the rows")):
-            model.fit(X, callback=iterated)
+            model.fit(X, callback=iterated, checkpoint=checkpoint)
 
 
 def _compare(

@@ -27,13 +27,11 @@ from blockmix.command.reading import print_notes, read_table, stem_of
 from blockmix.command.results import Fitted
 from blockmix.command.table import Table, watched
 from blockmix.command.topics import TOPIC_HEAD, read_documents
-from blockmix.estimators.validation import takes_gaps
-from blockmix.persistence.atomic import replacing
-from blockmix.selection.table import CRITERIA
-from blockmix.selection.trials import KINDS, SelectionRow, Study
-from blockmix.structure.columns import column_names
-from blockmix.structure.extras import needed
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.estimators.validation import takes_missing
+from blockmix.files.archive import replacing
+from blockmix.partition import FloatArray, IntArray, column_names
+from blockmix.rows.files import needed
+from blockmix.selection import CRITERIA, KINDS, SelectionRow, Study
 
 _MARK = b'id="report-data"'  # in every page that blockmix writes
 
@@ -119,7 +117,7 @@ def _read_for_model(
     for name in only or ():
         if name in table.left_out:
             raise ValueError(f"the column {name!r} of {table.source} is not numeric: {table.left_out[name]}")
-    table = table.complete(options.drop_missing, takes_gaps(model))
+    table = table.complete(options.drop_missing, takes_missing(model))
     print_notes(table)
     if len(table.names) != model.n_features_in_:
         raise ValueError(

@@ -27,9 +27,7 @@ from blockmix.command.options import ReadingOptions
 from blockmix.command.output import note, progress_bar
 from blockmix.command.table import FileRows, Table, shortened, watched
 from blockmix.command.text import Cells, Columns, open_text, texts_of
-from blockmix.rows.npy import ArrayFile
-from blockmix.rows.opening import file_source
-from blockmix.structure.extras import needed
+from blockmix.rows.files import FORMATS, ArrayFile, needed, source_of
 
 LARGE = 2**24  # numbers from which a table stays in its file: 134 MB in memory, and four times that during a fit
 _SHOWN = 8  # names in a note
@@ -92,7 +90,8 @@ def read_table(
     with _damage_explained(source, kind), progress_bar(f"reading {file.name}", size, bytes=True) as update:
         if kind == ".h5ad":
             return _annotated(source, file, options, kept, only)
-        if (file.is_file() or file.is_dir()) and (rows := file_source(file)) is not None:
+        if file.is_dir() or (file.is_file() and kind in FORMATS):
+            rows = source_of(file)
             return _from_rows(source, rows, options, kept, only, lambda share: update(share * (size or 0)))
         if kind == ".xlsx":
             return _from_cells(source, _workbook(source, file, options), options, kept, only)

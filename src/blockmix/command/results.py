@@ -16,17 +16,16 @@ from blockmix.command import output
 from blockmix.command.options import CovarianceOptions, MixtureOptions, ReadingOptions
 from blockmix.command.output import note, progress_bar, write_csv
 from blockmix.command.table import Table, watched
-from blockmix.estimators.base import Mixture, most_probable, probabilities
-from blockmix.estimators.far_rows import limits
-from blockmix.estimators.stability.values import Stability
+from blockmix.em.parameters import outlier_limits
+from blockmix.estimators.mixture import Mixture, most_probable, probabilities
+from blockmix.estimators.stability import Stability
 from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
+from blockmix.partition import FloatArray, IntArray, column_names
 from blockmix.plotting import style
 from blockmix.rows import Chunk, one_blas_thread
-from blockmix.selection.table import CRITERIA
-from blockmix.structure.columns import column_names
-from blockmix.structure.extras import needed
-from blockmix.structure.types import FloatArray, IntArray
+from blockmix.rows.files import needed
+from blockmix.selection import CRITERIA
 
 _LINES = 14  # printed for one component
 _FARTHEST = 5  # rows listed
@@ -66,7 +65,7 @@ def write(
         if mixture:
             criteria = ("log_likelihood", *CRITERIA)
             best = None if selection is None else selection.best_
-            summary |= model._criteria_of(model._fit_sums) if best is None else {k: getattr(best, k) for k in criteria}
+            summary |= model._criteria(model._fit_sums) if best is None else {k: getattr(best, k) for k in criteria}
             write_csv(folder / output.ROWS, ROW_HEAD, row_lines(model, X, table.row_names), raw)
         head = [*(["component"] if mixture else []), "column", "group", "size", "loading"]
         write_csv(folder / output.COLUMNS, head, _column_lines(model, mixture), raw)
@@ -101,16 +100,17 @@ def row_lines(model: Any, X: Any, row_names: Sequence[object]) -> Iterator[tuple
         clusters = np.where(found.any(axis=1), found.argmax(axis=1), -1)  # -1: a text without a topic
         yield from zip(map(str, row_names), clusters.tolist(), (f"{p:.6g}" for p in found.max(axis=1)), strict=True)
         return
-    has_scores, start = hasattr(model, "outlier_scores_"), 0
-    describe = model._describer() if has_scores else None
-    limit, groups = limits(model.n_features_in_), _group_texts(model)
+    start, describe = 0, None
+    if model._describe is not None:
+        describe = partial(model._describe, parameters=model._parameters)
+    limit, groups = outlier_limits(model.n_features_in_), _group_texts(model)
     with one_blas_thread():
         assigned = rows_to_score(model, X).map(partial(_assigned, scorer=model._scorer(), describe=describe))
         for clusters, largest, far in assigned:
             names = map(str, row_names[start : start + len(clusters)])
             start += len(clusters)
             cells = [names, clusters.tolist(), [f"{p:.6g}" for p in largest.tolist()]]
-            if has_scores:
+            if describe is not None:
                 scores, k = far["outlier_scores_"], far["outlier_groups_"].tolist()
                 cells.append([f"{score:.4g}" for score in scores.tolist()])
                 cells.append(["yes" if beyond else "no" for beyond in (scores > limit[far["n_values_"]]).tolist()])

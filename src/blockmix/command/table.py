@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from blockmix.command.output import progress_bar
+from blockmix.partition import BoolArray, FloatArray, IntArray
 from blockmix.rows import opened
-from blockmix.rows.chunks import chosen_rows, places
-from blockmix.rows.npy import ArrayFile
-from blockmix.rows.streamed import Piece, StreamedRows, sampled
-from blockmix.structure.extras import needed
-from blockmix.structure.types import BoolArray, FloatArray, IntArray
+from blockmix.rows.files import ArrayFile, needed
+from blockmix.rows.rows import chosen_rows, places, sampled
+from blockmix.rows.streamed import Piece
 
 _SHOWN = 5  # names in a message
 _BLOCK = 1000  # columns that are scaled at once
@@ -328,7 +327,7 @@ class Table:
     def scaling(self) -> dict[str, FloatArray]:
         """Mean and deviation of each column."""
         if not self.in_memory:
-            measured = opened(self.values, gaps=True).measured()
+            measured = opened(self.values, allow_missing=True).measured()
             return {"location": measured.location, "scale": measured.scale}
         parts = []
         for first in range(0, len(self.names), _BLOCK):
@@ -355,7 +354,7 @@ class Table:
         N = self.shape[0]
         numbers = chosen_rows(N, None, most, np.random.RandomState(0))
         with progress_bar("drawing a sample", 1) as update, watched(self.values, update):
-            drawn = sampled(replace(StreamedRows.of(self.values, gaps=True), count=N), numbers)
+            drawn = sampled(opened(self.values, allow_missing=True), numbers)
         chosen = range(N) if numbers is None else numbers.tolist()
         texts = {name: [column[i] for i in chosen] for name, column in self.texts.items()}
         names = [self.row_names[i] for i in chosen]

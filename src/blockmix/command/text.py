@@ -22,8 +22,8 @@ import numpy as np
 
 from blockmix.command.options import ReadingOptions
 from blockmix.command.table import Table, shortened
-from blockmix.structure.extras import needed
-from blockmix.structure.types import BoolArray, FloatArray
+from blockmix.partition import BoolArray, FloatArray
+from blockmix.rows.files import needed
 
 _SAMPLE_ROWS = 50
 _SAMPLE = 2**18  # bytes read to recognize the layout, more if they hold fewer than two rows

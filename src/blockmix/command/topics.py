@@ -17,9 +17,9 @@ from blockmix.command.options import ReadingOptions, TopicOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table
-from blockmix.estimators.topics.importance import is_background, topic_means
+from blockmix.estimators.importance import is_background, topic_means
 from blockmix.metrics import npmi_coherence
-from blockmix.structure.types import FloatArray
+from blockmix.partition import FloatArray
 
 TOPIC_HEAD: tuple[str, ...] = ("row", "topic", "probability")
 _TOP_TERMS = 10  # of a topic, in its coherence
@@ -133,7 +133,7 @@ def _criteria(model: TopicBiclustering, texts: list[Any]) -> tuple[float, float]
     more = np.nan_to_num((means - X[assigned].mean(axis=0)) / X[assigned].std(axis=0))
     terms = [np.argsort(-row, kind="stable")[:_TOP_TERMS] for row in more]
     coherence = npmi_coherence(terms, X[assigned]) if X.shape[1] > 1 else np.nan
-    return round(coherence, 4), round(float(model.mixture_._criteria_of(model.mixture_._fit_sums)["bic"]), 1)
+    return round(coherence, 4), round(float(model.mixture_._criteria(model.mixture_._fit_sums)["bic"]), 1)
 
 
 def _candidate_line(candidate: Candidate) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """FactorBiclustering: the mixture with one common factor per column group, UCUU and its family (Tu & Subedi).
 
-Rows come in; row clusters come out of the responsibilities and column groups out of the binary loadings B_g of
-Σ_g = B_g T_g B_gᵀ + D_g. The paper compares its own model with this one; docs/factor.md says what the letters mean.
+Responsibilities give the row clusters, the binary loadings B_g of Σ_g = B_g T_g B_gᵀ + D_g the column groups. The paper
+compares its model with this one (section 4); docs/factor.md explains the letters.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,25 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.em.factor.family import FactorFamily
-from blockmix.em.factor.parameters import FactorModel, FactorParameters
-from blockmix.em.factor.signs import negative_groups
-from blockmix.em.factor.sweep import FactorStatistics, chunk_log_joint
+from blockmix.blocks.blocks import Blocks
+from blockmix.em.factor import FactorModel, FactorParameters, FactorStatistics, factor_log_joint
+from blockmix.em.factor_family import FactorFamily, negative_groups
 from blockmix.em.loop import LoopResult
-from blockmix.estimators.base import Scorer
-from blockmix.estimators.em_mixture import EMMixture
-from blockmix.estimators.stability.methods import StableMixture
-from blockmix.grouping.protocols import GroupingWarning, check_n_groups
+from blockmix.estimators.mixture import WIDE, Mixture, Scorer
+from blockmix.grouping.grouping import check_n_groups
+from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.rows import Chunk, Rows
-from blockmix.structure.blocks import BlockCovariance
-from blockmix.structure.columns import column_names
-from blockmix.structure.partition import Partition
-from blockmix.structure.types import FloatArray, IntArray, RandomState
 
 _LETTERS = ("UC", "UCI", "UC", "UC")
+# Least noise variance as a share of the column's variance. Much smaller values leave no digits for the other columns of
+# a group.
+_MIN_NOISE = 1e-7
 
 
-class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatistics]):
+class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = B_g T_g B_gᵀ + D_g, binary B_g learned.
 
     A row of component g is x = μ_g + B_g u + e: every column of group k has the same factor u_k ~ N(0, t_gk) and a
@@ -54,30 +50,16 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
         equal covariances. False fits columns as they are.
     rounding : bool, default=True
         As in `GaussianBiclustering`.
-    min_noise : float, default=1e-7
-        Least noise variance, relative to the overall variance of the column. Much smaller values leave no digits to
-        tell the other columns of a group apart.
-    count_partition : bool, default=False
-        Count the group of each column as a parameter in `n_parameters_`, bic, aic and icl, as Tu & Subedi's program
-        does.
     tol : float, default=1e-4
         EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
     max_iter : int, default=200
         Most EM iterations of one start.
     n_init : int, default=1
         Number of starts, with different seeds; the best is kept.
-    init : str or array, default="auto"
-        As in `GaussianBiclustering`: a kind of start, ``"portfolio"``, labels (N,) or responsibilities (N, G).
-    warm_start : bool, default=False
-        Start the next fit from the parameters of the last one.
-    n_jobs : int or None
-        Starts that are run at the same time.
+    init : {"auto", "kmeans"} or array, default="auto"
+        As in `GaussianBiclustering`.
     random_state : int, RandomState or None
         Seed of the starts and of `sample`.
-    verbose : int, default=0
-        1 prints a line per start, 2 a line per iteration.
-    checkpoint : path or None
-        As in `GaussianBiclustering`.
 
     Attributes
     ----------
@@ -92,7 +74,7 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
         The d_gj, for the scaled columns.
     covariances_ : array of shape (G, p, p)
         diag(scale_) (B_g T_g B_gᵀ + D_g) diag(scale_), in the units of X; made on demand.
-    blocks_ : tuple of G BlockCovariance
+    blocks_ : tuple of G Blocks
         The same in factored form; made on demand.
     row_labels_ : array of shape (N,)
         Component of each row.
@@ -108,11 +90,12 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
     n_iter_, converged_, outcome_, warnings_, starts_
         As in `GaussianBiclustering`.
     n_parameters_ : int
-        G − 1 + Gp + (entries of T) + (entries of D), and those of B with `count_partition`.
+        G − 1 + Gp + (entries of T) + (entries of D), less those that are not identified because a column is alone in
+        its group. The column groups are not counted.
 
     Warns
     -----
-    GroupingWarning
+    FitWarning
         Where columns belong together by negative correlations, which this model cannot express: `GaussianBiclustering`
         can.
 
@@ -127,7 +110,7 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
     """
 
     _parameters: FactorParameters
-    _fitted: tuple[str, int]
+    _letters: str
 
     def __init__(
         self,
@@ -137,88 +120,63 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
         model: str = "UCUU",
         standardize: bool = True,
         rounding: bool = True,
-        min_noise: float = 1e-7,
-        count_partition: bool = False,
         tol: float = 1e-4,
         max_iter: int = 200,
         n_init: int = 1,
         init: str | ArrayLike = "auto",
-        warm_start: bool = False,
-        n_jobs: int | None = None,
         random_state: RandomState = None,
-        verbose: int = 0,
-        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_column_groups = n_column_groups
         self.model = model
         self.standardize = standardize
         self.rounding = rounding
-        self.min_noise = min_noise
-        self.count_partition = count_partition
         self.tol = tol
         self.max_iter = max_iter
         self.n_init = n_init
         self.init = init
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
         self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_number("min_noise")
-        if not 0 < self.min_noise < 1:
-            raise ValueError(
-                f"min_noise={self.min_noise!r} must be between 0 and 1: it is a share of a column's variance"
-            )
-        _check_letters(self.model)
+        check_letters(self.model)
 
     def _family(self, rows: Rows, variances: FloatArray) -> FactorFamily:
         q = check_n_groups(self.n_column_groups, rows.n_columns, "n_column_groups")
-        model = FactorModel.named(self.model, self.n_components, q, self.min_noise * variances)
+        model = FactorModel.named(self.model, self.n_components, q, _MIN_NOISE * variances)
         return FactorFamily(model, rows.total_weight)
-
-    def _in_units(self, rows: Rows) -> Rows:
-        return rows if self.standardize else rows.scaled(np.ones_like(rows.scale))
-
-    def _resumed(self, rows: Rows, family: FactorFamily) -> FactorParameters | None:  # type: ignore[override]
-        model = family.model
-        if self._fitted == (self.model, model.n_groups) and np.array_equal(self.scale_, rows.scale):
-            shift = (self.location_ - rows.location) / rows.scale
-            noise = np.maximum(self._parameters.noise, model.floor)
-            return replace(self._parameters, means=self._parameters.means + shift, noise=noise)
-        return None
 
     def _adopt(self, parameters: FactorParameters, rows: Rows) -> None:
         self._parameters = parameters.canonical()
-        self._fitted = (self.model, parameters.factor_variances.shape[1])
+        self._letters = self.model
         self.location_, self.scale_ = rows.location, rows.scale
         self.weights_ = parameters.weights.astype(rows.dtype)
         self.means_ = (parameters.means * rows.scale + rows.location).astype(rows.dtype)
 
     def _thin_message(self, g: int, count: float, parameters: FactorParameters) -> str:
         return (
-            f"component {g} has {count:.1f} rows and its noise variances rest on min_noise={self.min_noise:g}: ask for "
-            "fewer components, or for a model with common noise (third letter C)"
+            f"component {g} has {count:.1f} rows and its noise variances rest on their floor: ask for fewer "
+            "components, or for a model with common noise (third letter C)"
         )
 
     def _warnings(  # type: ignore[override]
         self, best: LoopResult[FactorParameters], rows: Rows, family: FactorFamily
-    ) -> list[Warning]:
-        found = super()._warnings(best, rows, family)
-        worst = negative_groups(rows, best.state.parameters, family.model)
-        if worst:
-            others = f" (and {len(worst) - 1} more such groups)" if len(worst) > 1 else ""
-            sentence = worst[0].describe(column_names(self), self.column_labels_)
-            found.append(
-                GroupingWarning(
-                    f"{sentence}{others}; covariances within a group of this model are never negative: use "
-                    "GaussianBiclustering, or change the sign of columns"
-                )
+    ) -> list[str]:
+        messages = []
+        if len(self.weights_) > 1 and rows.n_columns > rows.n_rows:
+            messages.append(WIDE.format(rows.n_columns, rows.n_rows))
+        groups = negative_groups(rows, best.state.parameters, family.model)
+        if groups:
+            names, (correlation, pair, g, columns) = column_names(self), groups[0]
+            listed = ", ".join(names[j] for j in columns[:8]) + (", …" if len(columns) > 8 else "")
+            one, other = (f"{names[j]} (fitted in group {self.column_labels_[g, j]})" for j in pair)
+            more = f" (and {len(groups) - 1} more such groups)" if len(groups) > 1 else ""
+            messages.append(
+                f"columns {listed} of component {g} form a group with negative correlations, {correlation:.2f} between "
+                f"{one} and {other}{more}; covariances within a group of this model are never negative: use "
+                "GaussianBiclustering, or change the sign of columns"
             )
-        return found
+        return messages
 
     def _scorer(self) -> Scorer:
         return partial(_score, parameters=self._parameters, location=self.location_, scale=self.scale_)
@@ -249,10 +207,10 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
         return scaled.astype(self.means_.dtype)
 
     @property
-    def blocks_(self) -> tuple[BlockCovariance, ...]:
+    def blocks_(self) -> tuple[Blocks, ...]:
         """Covariance of each component in factored form."""
         pairs = zip(self.covariances_, self.column_labels_, strict=True)
-        return tuple(BlockCovariance.of(S, Partition(labels)) for S, labels in pairs)
+        return tuple(Blocks.of(S, Partition(labels)) for S, labels in pairs)
 
     @property
     def column_labels_(self) -> IntArray:  # type: ignore[override]
@@ -264,21 +222,19 @@ class FactorBiclustering(StableMixture, EMMixture[FactorParameters, FactorStatis
     def n_column_groups_(self) -> IntArray:
         """Number of column groups of each component, shape (G,)."""
         check_is_fitted(self)
-        return np.full(len(self.weights_), self._fitted[1])
+        return np.full(len(self.weights_), self._parameters.factor_variances.shape[1])
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
-        """Free parameters: G − 1 weights, Gp means, T and D; and B where it is counted."""
+        """Free parameters: G − 1 weights, Gp means, and the identified entries of T and D."""
         check_is_fitted(self)
-        G, p = len(self.weights_), self.n_features_in_
-        letters, q = self._fitted
-        model = FactorModel.named(letters, G, q, np.empty(0))
-        counted = p * (1 if model.shared_groups else G) if self.count_partition else 0
-        redundant = model.n_redundant(self.column_labels_, self._parameters.factor_variances)
-        return G - 1 + G * p + model.n_parameters(G, p) - redundant + counted
+        labels, t = self._parameters.labels, self._parameters.factor_variances
+        model = FactorModel.named(self._letters, len(labels), t.shape[1], np.empty(0))
+        return len(labels) - 1 + labels.size + model.n_parameters(labels, t)
 
 
-def _check_letters(model: Any) -> None:
+def check_letters(model: Any) -> None:
+    """Raise a ValueError unless a model is four letters of `FactorModel.named`."""
     if isinstance(model, str) and len(model) == 4 and all(a in b for a, b in zip(model, _LETTERS, strict=True)):
         return
     raise ValueError(
@@ -290,4 +246,4 @@ def _check_letters(model: Any) -> None:
 def _score(chunk: Chunk, parameters: FactorParameters, location: FloatArray, scale: FloatArray) -> FloatArray:
     """Log π_g f_g of the rows of a chunk in the units of X, shape (m, G)."""
     standardized = replace(chunk, location=location, scale=scale)
-    return np.asarray(chunk_log_joint(standardized, parameters) - np.log(scale).sum())
+    return np.asarray(factor_log_joint(standardized, parameters) - np.log(scale).sum())

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from blockmix.blocks.moments import correlation
 from blockmix.grouping.greedy import fill_empty
-from blockmix.grouping.protocols import Proposal, check_n_groups
-from blockmix.structure.moments import correlation
-from blockmix.structure.types import FloatArray
+from blockmix.grouping.grouping import Proposal, check_n_groups
+from blockmix.partition import FloatArray
 
 # Smallest eigenvalue of the correlation that is inverted. A lower floor lets the noise of the smallest directions
 # dominate Q: mean ARI for floors 0.01, 0.05, 0.1, 0.2 is 0.00, 0.01, 1.00, 1.00 on 96 columns in 8 groups of the

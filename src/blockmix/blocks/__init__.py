@@ -1,0 +1,1 @@
+"""Block-diagonal covariances: blocks and their shapes, moments, compiled loops."""

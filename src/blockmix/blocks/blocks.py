@@ -1,0 +1,351 @@
+"""Blocks: covariances that are block-diagonal over partitions of the columns, as Cholesky factors (paper, eq. 2).
+
+A `Layout` says where the blocks of one or several covariances lie in a flat array, and `Blocks` holds that array.
+Estimators, compiled loops, files and the report all use it. A full covariance is one block, a diagonal one is p blocks
+of one column. Components that share a covariance point to the same blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg.lapack import dtrtri
+
+from blockmix.blocks.moments import Covariance
+from blockmix.blocks.shapes import FULL, BlockModel
+from blockmix.partition import FloatArray, IntArray, Partition, partition_prices
+
+# Largest block that the compiled loops factor; LAPACK is faster from here on and calling it costs 10 µs a block.
+SMALL = 48
+
+
+class Layout:
+    """Where the blocks of the covariances of G components lie in a flat array, and in which shapes.
+
+    Parameters
+    ----------
+    distinct : sequence of Partition
+        The column groups of each distinct covariance: one that all components share, or one per component.
+    shapes : tuple of tuples of BlockModel
+        For each distinct covariance the shape of each block; empty if all are full.
+    n_sharing : int
+        Number of components that share a covariance: 1, or G with a single distinct one.
+
+    Attributes
+    ----------
+    partitions : tuple of G Partition
+    order : array of shape (G, p)
+        Columns of each component, group by group.
+    blocks : array of shape (B, 3)
+        For each block (lo, hi, start): its columns are ``order[g, lo:hi]``, its matrix, row by row, begins at `start`.
+    first : array of shape (G + 1,)
+        First block of each component, and the number of all blocks at the end.
+    distinct_blocks : array
+        The blocks of the distinct covariances: `blocks` without those that are shared.
+    size : int
+        Length of the flat array, Σ c² over the distinct blocks.
+    shaped : list of (int, BlockModel)
+        Distinct blocks that are not full, and their shapes.
+    models : tuple of tuples of BlockModel
+        For each distinct covariance the shape of each block.
+    rows_needed : array
+        Rows from which no block of a covariance is singular, for each distinct one.
+    large : list of [lo, hi, start]
+        Distinct blocks that LAPACK factors.
+    n_parameters : int
+        Free parameters of the distinct covariances.
+    partition_price : float
+        Price of choosing these groups, and structures within them; see `partition.partition_prices`.
+    """
+
+    def __init__(
+        self, distinct: Sequence[Partition], shapes: tuple[tuple[BlockModel, ...], ...] = (), n_sharing: int = 1
+    ) -> None:
+        from blockmix.blocks.kernels import block_places  # loads Numba
+
+        self.distinct, self.shapes, self.n_sharing = tuple(distinct), shapes, n_sharing
+        self.partitions = self.distinct * n_sharing
+        order, blocks, first = block_places(np.array([partition.labels for partition in self.distinct]))
+        self.distinct_blocks: IntArray = blocks
+        self.size = int(blocks[-1, 2] + (blocks[-1, 1] - blocks[-1, 0]) ** 2)
+        if n_sharing > 1:
+            order, blocks = np.tile(order, (n_sharing, 1)), np.tile(blocks, (n_sharing, 1))
+            first = np.arange(n_sharing + 1) * len(self.distinct_blocks)
+        self.order, self.blocks, self.first = order, blocks, first
+        sizes = self.distinct_blocks[:, 1] - self.distinct_blocks[:, 0]
+        self.large: list[list[int]] = self.distinct_blocks[sizes > SMALL].tolist()
+        every = (model for models in shapes for model in models)
+        self.shaped = [(b, model) for b, model in enumerate(every) if model.name != FULL.name]
+        self.n_parameters, self.partition_price = self._costs(sizes.tolist())
+        self.models = shapes or tuple((FULL,) * partition.n_groups for partition in self.distinct)
+        self.rows_needed = np.array(
+            [
+                max(min(c, model.rank) for c, model in zip(partition.sizes.tolist(), models, strict=True))
+                for partition, models in zip(self.distinct, self.models, strict=True)
+            ]
+        )
+
+    def _costs(self, sizes: list[int]) -> tuple[int, float]:
+        """Free parameters of the distinct covariances, and the price of choosing their groups and structures."""
+        p = self.order.shape[1]
+        prices, parameters = partition_prices(p), sum(c * (c + 1) // 2 for c in sizes)
+        price = sum(float(prices[c]) for c in sizes if c < p)  # one full group is not a choice
+        for b, model in self.shaped:
+            c = sizes[b]
+            parameters += model.n_parameters(c) - c * (c + 1) // 2
+            price += model.choice_price(c, p) + (float(prices[p]) if c == p else 0.0)
+        return parameters, price
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """The covariance that each entry of the flat array belongs to, shape (size,)."""
+        sizes = [int((partition.sizes**2).sum()) for partition in self.distinct]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
+    def diagonal(self) -> IntArray:
+        """Where the diagonals lie in the flat array, distinct covariances in turn, shape (p · distinct,)."""
+        lo, hi, start = self.distinct_blocks.T
+        step, column = hi - lo + 1, np.tile(np.arange(self.order.shape[1]), len(self.distinct))
+        return np.asarray(np.repeat(start - lo * step, hi - lo) + column * np.repeat(step, hi - lo))
+
+    def pooled(self, values: FloatArray) -> FloatArray:
+        """Sum values (G, …) over the components that share a covariance, shape (distinct, …)."""
+        if self.n_sharing == 1:
+            return values
+        return np.asarray(values.reshape(-1, self.n_sharing, *values.shape[1:]).sum(axis=1))
+
+    def is_same(self, other: Layout) -> bool:
+        """Whether groups and shapes are equal."""
+        names, others = ([model.name for shapes in layout.models for model in shapes] for layout in (self, other))
+        return self.distinct == other.distinct and names == others
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The covariances of all components, as the Cholesky factors of their blocks.
+
+    ``blocks[g]`` is the covariance of one component. The methods from `partition` on are those of a single covariance.
+
+    Parameters
+    ----------
+    layout : Layout
+    factors : flat array
+        Lower triangular factors, 0 above the diagonal, in double precision.
+    states : mapping
+        For each distinct block that is not full, what the next fit of its shape starts from.
+
+    Examples
+    --------
+    >>> S = np.array([[2.0, 1.0, 0.3], [1.0, 2.0, 0.1], [0.3, 0.1, 1.0]])
+    >>> Blocks.of(S, Partition([0, 0, 1])).dense()
+    array([[2., 1., 0.],
+           [1., 2., 0.],
+           [0., 0., 1.]])
+    """
+
+    layout: Layout
+    factors: FloatArray
+    states: Mapping[int, FloatArray] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        S: Covariance,
+        partition: Partition,
+        shrinkage: ArrayLike = 0.0,
+        given: Mapping[int, FloatArray] | None = None,
+    ) -> Blocks:
+        """Restrict S, shape (p, p), to the blocks of the partition; those of some groups may be given.
+
+        Entries of S off the diagonal are multiplied by 1 − shrinkage, one number or one per group.
+        """
+        layout = Layout((partition,))
+        keep = 1 - np.broadcast_to(np.asarray(shrinkage, dtype=float), partition.n_groups)
+        flat = np.empty(layout.size)
+        for k, group in enumerate(partition.groups):
+            block = given[k] if given and k in given else within(S, group, keep[k])
+            block_of(flat, *layout.blocks[k].tolist())[:] = block
+        return cls(layout, factorized(layout, flat))
+
+    def __getitem__(self, g: int) -> Blocks:
+        """The covariance of component g."""
+        layout = self.layout
+        d = range(len(layout.partitions))[g] // layout.n_sharing
+        if len(layout.partitions) == 1:
+            return self
+        first, stop = layout.first[d : d + 2].tolist()
+        start, (lo, hi, last) = int(layout.blocks[first, 2]), layout.blocks[stop - 1].tolist()
+        states = {b - first: state for b, state in self.states.items() if first <= b < stop}
+        single = Layout(layout.distinct[d : d + 1], layout.shapes[d : d + 1])
+        return Blocks(single, self.factors[start : last + (hi - lo) ** 2], states)
+
+    @cached_property
+    def whiteners(self) -> FloatArray:
+        """Inverse factors L⁻¹, flat: they make a centered block white."""
+        from blockmix.blocks.kernels import invert
+
+        layout, whiteners = self.layout, np.zeros_like(self.factors)
+        invert(layout.distinct_blocks, self.factors, whiteners, SMALL)
+        for place in layout.large:
+            block_of(whiteners, *place)[:] = dtrtri(block_of(self.factors, *place), lower=1)[0]
+        return whiteners
+
+    def scaled(self, scale: FloatArray) -> Blocks:
+        """The covariances of columns multiplied by a scale, shape (p,) or (distinct, p)."""
+        layout, factors, states = self.layout, self.factors.copy(), {}
+        scales = np.broadcast_to(scale, (len(layout.distinct), layout.order.shape[1]))
+        factors *= np.concatenate(
+            [
+                np.repeat(scales[d, layout.order[d]], np.repeat(partition.sizes, partition.sizes))
+                for d, partition in enumerate(layout.distinct)
+            ]
+        )
+        for b, model in layout.shaped:
+            if b in self.states:
+                d = int(np.searchsorted(layout.first, b, side="right")) - 1
+                lo, hi, _ = layout.blocks[b].tolist()
+                states[b] = model.scaled(self.states[b], scales[d, layout.order[d, lo:hi]])
+        return replace(self, factors=factors, states=states)
+
+    @property
+    def partition(self) -> Partition:
+        """The column groups."""
+        return self.layout.distinct[0]
+
+    @property
+    def blocks(self) -> tuple[FloatArray, ...]:
+        """The matrix of each block, in the order of ``partition.groups``."""
+        places = self.layout.distinct_blocks.tolist()
+        return tuple(L @ L.T for L in (block_of(self.factors, *place) for place in places))
+
+    @property
+    def logdet(self) -> float:
+        """log|Σ|, the sum over the blocks."""
+        return float(2 * np.log(self.factors[self.layout.diagonal]).sum())
+
+    @property
+    def variances(self) -> FloatArray:
+        """The diagonal of Σ, shape (p,)."""
+        variances = np.empty(self.partition.n_columns)
+        for group, (lo, hi, start) in zip(self.partition.groups, self.layout.distinct_blocks.tolist(), strict=True):
+            L = block_of(self.factors, lo, hi, start)
+            variances[group] = np.einsum("ij,ij->i", L, L)
+        return variances
+
+    def squared_distances(self, centered: FloatArray) -> FloatArray:
+        """xᵀ Σ⁻¹ x for each row of a centered matrix, shape (N, p) to (N,)."""
+        total = np.zeros(len(centered), dtype=centered.dtype)
+        for group, place in zip(self.partition.groups, self.layout.distinct_blocks.tolist(), strict=True):
+            white = centered[:, group] @ block_of(self.whiteners, *place).T.astype(centered.dtype)
+            total += np.einsum("ij,ij->i", white, white)
+        return total
+
+    def log_density(self, X: FloatArray, mean: FloatArray) -> FloatArray:
+        """Gaussian log-density of each row of X around the mean."""
+        # A Python float keeps float32 distances in float32.
+        constant = float(self.partition.n_columns * np.log(2 * np.pi) + self.logdet)
+        return -0.5 * (constant + self.squared_distances(X - mean))
+
+    def sample(self, n: int, rng: np.random.RandomState | np.random.Generator) -> FloatArray:
+        """Draw n centered rows, shape (n, p)."""
+        noise: FloatArray = rng.standard_normal((n, self.partition.n_columns))
+        rows = np.empty_like(noise)
+        for group, place in zip(self.partition.groups, self.layout.distinct_blocks.tolist(), strict=True):
+            rows[:, group] = noise[:, group] @ block_of(self.factors, *place).T
+        return rows
+
+    def dense(self) -> FloatArray:
+        """The covariance as a (p, p) matrix."""
+        return self._spread(self.blocks)
+
+    def factor(self) -> FloatArray:
+        """Lower Cholesky factor of the whole covariance, shape (p, p), with zeros between blocks."""
+        return self._spread([block_of(self.factors, *place) for place in self.layout.distinct_blocks.tolist()])
+
+    def precision(self) -> FloatArray:
+        """The inverse covariance as a (p, p) matrix."""
+        places = self.layout.distinct_blocks.tolist()
+        return self._spread([W.T @ W for W in (block_of(self.whiteners, *place) for place in places)])
+
+    def _spread(self, matrices: Sequence[FloatArray]) -> FloatArray:
+        p = self.partition.n_columns
+        whole = np.zeros((p, p))
+        for group, matrix in zip(self.partition.groups, matrices, strict=True):
+            whole[np.ix_(group, group)] = matrix
+        return whole
+
+
+def within(S: Covariance, group: IntArray, keep: float = 1.0) -> FloatArray:
+    """The submatrix of S on some columns, in double precision, with its entries off the diagonal times `keep`."""
+    block = np.array(S[np.ix_(group, group)], dtype=float)
+    variances = np.diagonal(block).copy()
+    block *= keep
+    np.fill_diagonal(block, variances)
+    return block
+
+
+def block_of(flat: FloatArray, lo: int, hi: int, start: int) -> FloatArray:
+    """The matrix (c, c) of a block of a flat array, as a view."""
+    return flat[start : start + (hi - lo) ** 2].reshape(hi - lo, -1)
+
+
+def factorized(layout: Layout, flat: FloatArray) -> FloatArray:
+    """Cholesky factors of the distinct blocks of flat covariances, flat.
+
+    A block that rounding has made indefinite is raised on its diagonal (see `cholesky`).
+    """
+    from blockmix.blocks.kernels import factorize
+
+    factors, blocks = np.zeros_like(flat), layout.distinct_blocks
+    by_lapack, start = list(layout.large), 0
+    while (failed := factorize(blocks[start:], flat, factors, SMALL)) >= 0:
+        by_lapack.append(blocks[start + failed].tolist())
+        start += failed + 1
+    for place in by_lapack:
+        block_of(factors, *place)[:] = cholesky(block_of(flat, *place))
+    return factors
+
+
+def cholesky(matrix: FloatArray) -> FloatArray:
+    """Lower Cholesky factor of a matrix (c, c), with the diagonal raised as far as a factor needs it.
+
+    The ridge of the estimators makes the first attempt succeed unless rounding cancels it (float32, hundreds of
+    duplicated columns). Then the diagonal is raised, starting at machine precision and tenfold each time.
+    """
+    raised = np.array(matrix)
+    variances = np.diagonal(matrix).copy()
+    for power in range(8):
+        try:
+            factor: FloatArray = np.linalg.cholesky(raised)
+        except np.linalg.LinAlgError:
+            lift = len(matrix) * np.finfo(matrix.dtype).eps * 10.0**power
+            raised.flat[:: len(matrix) + 1] = variances * (1 + lift)
+            continue
+        # LAPACK lets NaN through without an error; it ends up on the diagonal of the factor.
+        if np.isfinite(np.diagonal(factor)).all():
+            return factor
+        break
+    raise ValueError(
+        f"a block of {len(matrix)} columns has no positive definite covariance: check for NaN or zero variance"
+    )
+
+
+def best_blocks(layout: Layout, flat: FloatArray, states: Mapping[int, FloatArray]) -> tuple[Blocks, dict[int, float]]:
+    """Best covariances in the shapes of a layout for flat covariances, and the deviances of the blocks not full.
+
+    Fits begin at the given states. Covariances of blocks that are not full are overwritten.
+    """
+    fitted: dict[int, FloatArray] = {}
+    deviances: dict[int, float] = {}
+    for b, model in layout.shaped:
+        block = block_of(flat, *layout.blocks[b].tolist())
+        fit = model.fit(block, states.get(b))
+        block[:], deviances[b] = fit.covariance, fit.deviance
+        if fit.state is not None:
+            fitted[b] = fit.state
+    return Blocks(layout, factorized(layout, flat), fitted), deviances

@@ -1,1 +1,0 @@
-"""The paper's mixture: block-diagonal covariances with learned blocks."""

@@ -1,1 +1,0 @@
-"""The factor mixture: UCUU and its family."""

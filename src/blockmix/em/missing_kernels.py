@@ -1,0 +1,296 @@
+"""Compiled loops over gaps: rows with missing values, given a component and a block (docs/adr/0014).
+
+A centered tile of rows comes in, with NaN in its gaps; the conditional means of the gaps, less the means, go out in
+their place, with what the gaps change in the density and in the scatter. Given the component, a gap concerns its own
+block only.
+
+Within a block with precision P = Σ⁻¹, let d be x − μ with 0 in the gaps m. Then C = P_mm⁻¹ is the covariance of the
+missing values given the others, −C (P d)_m their conditional mean, and log|Σ_oo| = log|Σ| + log|P_mm|.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from blockmix.blocks.kernels import compiled
+
+# Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
+_FAST = {"reassoc", "contract", "arcp", "nsz"}
+# Inlined: a call counts references to each array argument, half of the time of a sweep over rows with gaps.
+inlined = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST, forceinline=True)
+
+LOG_2PI = np.log(2 * np.pi)
+_PIVOT = 1e-14  # least pivot of P_mm over its diagonal
+TILE = 128  # rows: with 64 loops are too short, with 256 nothing is gained
+
+
+@compiled
+def largest(blocks: Any) -> Any:
+    """Number of columns of the largest block."""
+    most = 0
+    for b in range(len(blocks)):
+        most = max(most, blocks[b, 1] - blocks[b, 0])
+    return most
+
+
+@compiled
+def tiles(n: Any) -> Any:
+    """Room for n values of the rows of a tile, shape (n, TILE), from a cache line on.
+
+    Vectors that straddle two lines cost 1.6 times as much.
+    """
+    room = np.empty(n * TILE + 8)
+    start = -(room.ctypes.data // 8) % 8
+    return room[start : start + n * TILE].reshape(n, TILE)
+
+
+@compiled
+def workspace(p: Any, c: Any) -> Any:
+    """Room for the gaps of a tile of p columns, for those of a block of at most c columns, and for those of one row.
+
+    For the tile: where the gaps of each column begin, and their rows. For the block: number and places of the gaps of
+    each row, and the rows with gaps. For the row: C, factor and its inverse, coefficients.
+    """
+    gaps = np.zeros(p + 1, np.int64), np.empty(p * TILE + 1, np.int64)
+    block = np.zeros(TILE, np.int64), np.empty((TILE, c), np.int64), np.empty(TILE, np.int64)
+    row = np.empty((c, c)), np.empty((c, c)), np.empty(c)
+    return gaps, block, row
+
+
+@compiled
+def square(blocks: Any, whiteners: Any, inverses: Any, largest: Any) -> None:
+    """Precisions P = WᵀW of the blocks of at most `largest` columns, flat, from their whiteners W."""
+    for lo, hi, at in blocks:
+        c = hi - lo
+        if c > largest:
+            continue
+        for i in range(c):
+            for j in range(i + 1):
+                value = 0.0
+                for k in range(i, c):
+                    value += np.float64(whiteners[at + k * c + i]) * whiteners[at + k * c + j]
+                inverses[at + i * c + j] = inverses[at + j * c + i] = value
+
+
+@compiled
+def single_gains(first: Any, blocks: Any, inverses: Any, gains: Any) -> None:
+    """Write ½ (log 2π − log P_jj), what the only gap of a row in a block gains in log-density, in order, (G, p)."""
+    for g in range(len(gains)):
+        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+            for i in range(hi - lo):
+                gains[g, lo + i] = 0.5 * (LOG_2PI - np.log(inverses[at + i * (hi - lo + 1)]))
+
+
+@inlined
+def load_blurs(rows: Any, rounding: Any, blurs: Any) -> None:
+    """Write the variances Δ that rounding leaves of some rows to blurs (p, TILE), which is 0 elsewhere."""
+    rounded, variances, codes = rounding
+    for d in range(len(rounded)):
+        for r in range(len(rows)):
+            blurs[rounded[d], r] = variances[d, codes[rows[r], d]]
+
+
+@inlined
+def find_gaps(tile: Any, n: Any, work: Any) -> None:
+    """List the rows of the gaps of each column of a tile of n rows."""
+    first, rows = work[0]
+    count = 0
+    for j in range(len(tile)):
+        first[j] = count
+        for r in range(n):
+            rows[count] = r
+            count += tile[j, r] != tile[j, r]
+    first[len(tile)] = count
+
+
+@inlined
+def _mark(columns: Any, lo: Any, hi: Any, centered: Any, gaps: Any, block: Any) -> Any:
+    """Write 0 in the gaps of a block and count those of each row; return the number of rows with gaps."""
+    first, rows = gaps
+    counts, places, marked = block
+    k = 0
+    for i in range(lo, hi):
+        for e in range(first[columns[i]], first[columns[i] + 1]):
+            r = rows[e]
+            centered[i, r] = 0
+            if counts[r] == 0:
+                marked[k] = r
+                k += 1
+            places[r, counts[r]] = i - lo
+            counts[r] += 1
+    return k
+
+
+@inlined
+def _fill_single(r: Any, i: Any, lo: Any, c: Any, inverses: Any, at: Any, centered: Any) -> Any:
+    """Replace the only gap of row r in a block, column i, by its conditional mean, less the mean; return C."""
+    value, row = 0.0, at + i * c
+    for j in range(c):
+        value += inverses[row + j] * centered[lo + j, r]
+    C = 1 / inverses[row + i]
+    centered[lo + i, r] = -value * C
+    return C
+
+
+@inlined
+def _same(places: Any, r: Any, last: Any, k: Any, known: Any) -> Any:
+    """Whether row r has its k gaps in the same places as the last row that had several, which had `known` of them."""
+    a = 0
+    while k == known and a < k and places[r, a] == places[last, a]:
+        a += 1
+    return a == k
+
+
+@inlined
+def _fill(r: Any, lo: Any, c: Any, k: Any, inverses: Any, at: Any, missing: Any, C: Any, b: Any, centered: Any) -> None:
+    """Replace the k missing values of row r in a block by their conditional means, less the mean."""
+    for a in range(k):
+        row, value = at + missing[a] * c, 0.0
+        for j in range(c):
+            value += inverses[row + j] * centered[lo + j, r]
+        b[a] = value
+    for a in range(k):
+        value = 0.0
+        for e in range(k):
+            value += C[a, e] * b[e]
+        centered[lo + missing[a], r] = -value
+
+
+@inlined
+def _invert(inverses: Any, at: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
+    """Write C = P_mm⁻¹; return log|P_mm|."""
+    if k == 2:  # as most rows with several gaps in a block have
+        row, other = at + missing[0] * c, at + missing[1] * c
+        a, d = inverses[row + missing[0]], inverses[other + missing[1]]
+        slope = inverses[other + missing[0]] / a  # products of precisions would leave the range of numbers
+        rest = max(d - slope * inverses[other + missing[0]], _PIVOT * d)
+        C[0, 0], C[1, 1] = 1 / a + slope * slope / rest, 1 / rest
+        C[0, 1] = C[1, 0] = -slope / rest
+        return np.log(a) + np.log(rest)
+    return _invert_by_factor(inverses, at, c, k, missing, C, L)
+
+
+@inlined
+def _invert_by_factor(inverses: Any, at: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
+    """Write C = P_mm⁻¹ by Cholesky's factor; return log|P_mm|."""
+    logdet, determinant = 0.0, 1.0
+    for i in range(k):
+        row = at + missing[i] * c
+        for j in range(i + 1):
+            value = inverses[row + missing[j]]
+            for e in range(j):
+                value -= L[i, e] * L[j, e]
+            # Rounding may leave nothing of the pivot of a nearly singular block.
+            L[i, j] = value * C[j, j] if j < i else np.sqrt(max(value, _PIVOT * inverses[row + missing[i]]))
+        C[i, i] = 1 / L[i, i]
+        determinant *= L[i, i] * L[i, i]
+        if not 1e-100 < determinant < 1e100:
+            logdet += np.log(determinant)
+            determinant = 1.0
+    for j in range(k):  # the inverse factor, transposed, above the diagonal of L and on that of C
+        for i in range(j + 1, k):
+            value = L[i, j] * C[j, j]
+            for e in range(j + 1, i):
+                value += L[i, e] * L[j, e]
+            L[j, i] = -value * C[i, i]
+    for j in range(k):
+        L[j, j] = C[j, j]
+    for i in range(k):
+        for j in range(i + 1):
+            value = 0.0
+            for e in range(i, k):
+                value += L[i, e] * L[j, e]
+            C[i, j] = C[j, i] = value
+    return logdet + np.log(determinant)
+
+
+@inlined
+def _regress(i: Any, c: Any, k: Any, inverses: Any, at: Any, missing: Any, C: Any, b: Any) -> None:
+    """Write by how much the conditional means of the gaps move with column i, −C P_mi, to the coefficients."""
+    for a in range(k):
+        b[a] = 0
+        for e in range(k):
+            b[a] -= C[a, e] * inverses[at + missing[e] * c + i]
+
+
+@inlined
+def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: Any, work: Any, found: Any) -> None:
+    """Fill the gaps of a tile centered for component g in the blocks some[0] to some[1] − 1.
+
+    The distances are corrected for rounding, and the gain in log-density is added.
+
+    Per row and block that is ½ (k log 2π − log|P_mm|), for single gaps the `halves` (p,), and Δ_j counts by
+    (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj.
+    """
+    distance, gain = found
+    gaps, block, row = work
+    counts, places, marked = block
+    C, L, b = row
+    columns, blocks, inverses, rounded = density.order[g], density.blocks, density.inverses, len(blurs) > 0
+    for at_block in range(some[0], some[1]):
+        lo, hi, at = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
+        c = hi - lo
+        known, last, logdet = 0, 0, 0.0
+        for t in range(_mark(columns, lo, hi, centered, gaps, block)):
+            r = marked[t]
+            k, counts[r] = counts[r], 0
+            if k == 1 and not rounded:
+                _fill_single(r, places[r, 0], lo, c, inverses, at, centered)
+                gain[r] += halves[lo + places[r, 0]]
+                continue
+            missing = places[r]
+            if not _same(places, r, last, k, known):
+                known, last, logdet = k, r, _invert(inverses, at, c, k, missing, C, L)
+            _fill(r, lo, c, k, inverses, at, missing, C, b, centered)
+            gain[r] += 0.5 * (k * LOG_2PI - logdet)
+            for i in range(c if rounded else 0):
+                blur = blurs[columns[lo + i], r]
+                if blur > 0:
+                    _regress(i, c, k, inverses, at, missing, C, b)
+                    for a in range(k):
+                        distance[r] += blur * b[a] * inverses[at + missing[a] * c + i]
+
+
+@inlined
+def complete(centered: Any, blurs: Any, g: Any, density: Any, work: Any, sums: Any) -> None:
+    """Fill the gaps of a tile centered for component g, and add Σ z C and what rounding leaves of them to the scatter.
+
+    `sums` are the weights z and zu of the rows (the scatter of t components is weighted by u, but C is not), and the
+    flat scatter, of which the lower triangles count.
+    """
+    certain, share, scatter = sums
+    gaps, block, row = work
+    counts, places, marked = block
+    C, L, b = row
+    columns, blocks, first, inverses = density.order[g], density.blocks, density.first, density.inverses
+    rounded = len(blurs) > 0
+    for at_block in range(first[g], first[g + 1]):
+        lo, hi, at = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
+        c = hi - lo
+        known, last = 0, 0
+        for t in range(_mark(columns, lo, hi, centered, gaps, block)):
+            r = marked[t]
+            k, counts[r] = counts[r], 0
+            if k == 1 and not rounded:
+                C_ii = _fill_single(r, places[r, 0], lo, c, inverses, at, centered)
+                scatter[at + places[r, 0] * (c + 1)] += certain[r] * C_ii
+                continue
+            missing = places[r]
+            if not _same(places, r, last, k, known):
+                known, last = k, r
+                _invert(inverses, at, c, k, missing, C, L)
+            _fill(r, lo, c, k, inverses, at, missing, C, b, centered)
+            for a in range(k):
+                for e in range(a + 1):
+                    scatter[at + missing[a] * c + missing[e]] += certain[r] * C[a, e]
+            for i in range(c if rounded else 0):
+                blur = share[r] * blurs[columns[lo + i], r]
+                if blur > 0:
+                    _regress(i, c, k, inverses, at, missing, C, b)
+                    for a in range(k):
+                        scatter[at + max(missing[a], i) * c + min(missing[a], i)] += blur * b[a]
+                        for e in range(a + 1):
+                            scatter[at + missing[a] * c + missing[e]] += blur * b[a] * b[e]

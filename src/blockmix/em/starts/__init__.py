@@ -1,1 +1,0 @@
-"""Where EM begins: k-means and the others, annealing, modes."""

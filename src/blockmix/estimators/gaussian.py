@@ -1,0 +1,458 @@
+"""GaussianBiclustering: a Gaussian mixture with learned block-diagonal covariances (paper, section 3).
+
+The responsibilities give the row clusters, the blocks of each component's covariance the column groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from blockmix.blocks.blocks import Blocks
+from blockmix.blocks.moments import worth_rows
+from blockmix.blocks.shapes import FULL, BlockModel, block_models
+from blockmix.em.block import BlockFamily
+from blockmix.em.loop import LoopResult
+from blockmix.em.parameters import Density, Parameters, Prior, group_distances, log_joint, outlier_limits, outliers_of
+from blockmix.em.sweep import Statistics, expected
+from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable, probabilities
+from blockmix.estimators.resampling import mixture_stability
+from blockmix.estimators.stability import Stability
+from blockmix.estimators.validation import as_grouping, as_rule, rows_to_score
+from blockmix.grouping.best_cut import takes_gram
+from blockmix.grouping.grouping import Grouping, Rule, check_n_groups
+from blockmix.partition import BoolArray, FloatArray, IntArray, RandomState, bic_price
+from blockmix.rows import ArrayRows, Chunk, Rows, one_blas_thread
+
+_SMALL = 0.2  # of an equal share of the rows, below which a component is looked at
+_WIDE = 10.0  # times the variance of the other components, from which its rows may be outliers
+
+
+class GaussianBiclustering(Mixture[Parameters, Statistics]):
+    """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number G of row clusters.
+    n_column_groups : int, sequence of G ints, {"auto", "silhouette"} or rule, default="auto"
+        Number of column groups: for all components, for each, or how to choose it within each component.
+        ``"auto"`` is the cut of the tree with the largest objective, see `grouping.BestCut`.
+    grouping : {"hierarchical", "greedy", "relaxed"} or object, default="hierarchical"
+        How the column groups are found.
+    block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
+        Shapes that the block of a group may have. ``"full"`` is the paper's, any covariance; a number q is q common
+        factors and a noise of its own for each column; in a ``"tree"`` each column depends on one other, as in chains.
+        ``"auto"`` chooses among full, one and two factors and tree together with the groups; with a given number of
+        groups it is full.
+    shared_covariance : bool, default=False
+        One covariance, and one partition of the columns, for all components.
+    tails : {"normal", "t"}, default="normal"
+        ``"t"`` makes the components multivariate t distributions, one number of degrees of freedom each, in which far
+        rows weigh little: for data with outliers or heavy tails. Their blocks are scale matrices then: the covariance
+        is ν / (ν − 2) times as large, and does not exist for ν ≤ 2.
+    rounding : bool, default=True
+        Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
+        can sit on one value of a 0/1, count or rounded column with a variance near 0.
+    ridge : float, default=1e-9
+        Keeps covariances invertible; relative to the overall variance of each column.
+    shrinkage : float in [0, 1) or None
+        Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
+        times the rows of an average component. Use it where a component has fewer rows than a block has columns.
+    tol : float, default=1e-4
+        EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
+    max_iter : int, default=200
+        Most EM iterations of one start.
+    n_init : int, default=1
+        Number of starts, with different seeds; the best is kept.
+    init : {"auto", "kmeans"} or array, default="auto"
+        ``"auto"`` compares clusterings and first column groups; ``"kmeans"`` is a single start; an array holds labels
+        (N,) or responsibilities (N, G).
+    random_state : int, RandomState or None
+        Seed of the starts and of `sample`.
+
+    Attributes
+    ----------
+    weights_ : array of shape (G,)
+    means_ : array of shape (G, p)
+    blocks_ : tuple of G Blocks
+        Covariances in factored form; the same object G times with a shared covariance.
+    covariances_ : array of shape (G, p, p)
+        Made on demand.
+    row_labels_ : array of shape (N,)
+        Component of each row.
+    column_labels_ : array of shape (G, p)
+        Group of each column in each component, numbered by size, largest first; columns alone come last.
+    n_column_groups_ : array of shape (G,)
+    rows_, columns_, biclusters_ : boolean arrays
+        The biclusters (component, group) as scikit-learn's biclustering has them.
+    log_likelihood_ : float
+        Log-likelihood of the rows.
+    log_likelihood_trace_ : array
+        The objective at each iteration, which never falls: log-likelihood plus the penalties of `ridge` and
+        `shrinkage`, less BIC's price of the covariance parameters and the price of the partition where the number of
+        column groups is chosen.
+    n_iter_, converged_, outcome_ : int, bool, str
+        Iterations of the winning start, whether it settled, and how it ended: "converged", "iteration limit",
+        "degenerate" or "interrupted".
+    warnings_ : list of str
+        What the fit warned of.
+    starts_ : list of tuples (name, objective, iterations)
+        Every start, the winner first.
+    n_parameters_ : int
+        G − 1 + Gp + the parameters of the distinct blocks: c(c+1)/2 of a full one, fewer in other shapes; G more with
+        ``tails="t"``.
+    degrees_of_freedom_ : array of shape (G,)
+        How heavy the tails of each component are, from 1 to 200; infinite for normal ones.
+    partition_price_ : float
+        Log-likelihood that the choice of the column groups must earn; 0 if their number was given.
+    block_shapes_ : tuple of G tuples of str
+        Shape of the block of each column group.
+    loadings_ : tuple of G tuples of arrays or None
+        Loadings of the columns of each group on its factors, signs included.
+    outlier_scores_ : array of shape (N,)
+        Squared Mahalanobis distance of each row from its component, about p for a row of a normal component.
+    outliers_ : boolean array of shape (N,)
+        Rows whose score exceeds the 0.999 quantile of χ² with p degrees of freedom: far rows, not necessarily wrong.
+    outlier_groups_ : array of shape (N,)
+        Column group, of its component, in which each row is farthest. See `group_distances`.
+    resolution_ : Resolution
+        Which values are repeated in each column, and how finely they are known.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4)) + np.repeat(rng.standard_normal((200, 2)), 2, axis=1)
+    >>> X[:100] += 6
+    >>> model = GaussianBiclustering(2, random_state=0).fit(X)
+    >>> model.column_labels_
+    array([[0, 0, 1, 1],
+           [0, 0, 1, 1]])
+    """
+
+    _parameters: Parameters
+    _numbers = ("tol", "ridge")
+    _describe = staticmethod(outliers_of)
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        n_column_groups: int | Sequence[int] | str | Rule = "auto",
+        *,
+        grouping: str | Grouping = "hierarchical",
+        block_model: str | int | BlockModel = "auto",
+        shared_covariance: bool = False,
+        tails: str = "normal",
+        rounding: bool = True,
+        ridge: float = 1e-9,
+        shrinkage: float | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        n_init: int = 1,
+        init: str | ArrayLike = "auto",
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_column_groups = n_column_groups
+        self.grouping = grouping
+        self.block_model = block_model
+        self.shared_covariance = shared_covariance
+        self.tails = tails
+        self.rounding = rounding
+        self.ridge = ridge
+        self.shrinkage = shrinkage
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init = init
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def impute(self, X: Any) -> Any:
+        """Rows with their missing values replaced by their expectations given the other values of the row.
+
+        Σ_g z_g E(x_m | x_o, g). Values that are present stay as they are, to the last bit. A pandas or polars data
+        frame gives a data frame, everything else an array of shape (N, p).
+        """
+        check_is_fitted(self)
+        rows = rows_to_score(self, X, cast=False)
+        density = self._parameters.density(missing=True)
+        complete = partial(_completed, scorer=self._scorer(), density=density, dtype=self.means_.dtype)
+        with one_blas_thread():
+            values = np.concatenate(list(rows.map(complete)))
+        if isinstance(rows, ArrayRows) and (hasattr(X, "isetitem") or hasattr(X, "with_columns")):
+            return _replaced(X, values, np.flatnonzero(np.isnan(rows.X).any(axis=0)).tolist())
+        return values
+
+    def group_distances(self, X: Any) -> FloatArray:
+        """Squared distance of each row from its most probable component in each of its column groups, shape (N, K).
+
+        NaN where the component has fewer than K groups. The sum over the groups is the outlier score of the row.
+        """
+        check_is_fitted(self)
+        distances = partial(_chunk_distances, scorer=self._scorer(), parameters=self._parameters)
+        with one_blas_thread():
+            return np.concatenate(list(rows_to_score(self, X).map(distances)))
+
+    def stability(
+        self,
+        X: Any,
+        n_resamples: int = 100,
+        n_refits: int = 25,
+        *,
+        units: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        random_state: RandomState = None,
+        callback: Callable[[int, int], object] | None = None,
+    ) -> Stability:
+        """How often the column groups and the clusters come back when the rows get random weights.
+
+        The columns of each component are regrouped with the probabilities of the fit; clusters are refitted, from
+        the fitted clustering and from `n_init` fresh starts. The model is not changed. An interrupt keeps what is done.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            The rows of the fit.
+        n_resamples, n_refits : int
+            Resamples for the columns and for the clusters; rows that are not in memory need n_refits=0.
+        units : array of shape (N,), optional
+            What rows depend on, such as patients or days: rows of one unit share a weight.
+        sample_weight : array of shape (N,), optional
+            The weights of the fit.
+        random_state : int, RandomState or None
+        callback : callable, optional
+            Gets the number of resamples and refits that are done, and that of all.
+        """
+        return mixture_stability(self, X, n_resamples, n_refits, units, sample_weight, random_state, callback)
+
+    def _family(self, rows: Rows, variances: FloatArray) -> BlockFamily:
+        share = rows.total_weight / self.n_components
+        a = self.shrinkage or 0.0
+        n_groups, priced = self._n_groups(rows.n_columns)
+        shared = self.shared_covariance and self.n_components > 1
+        grouping = as_grouping(self.grouping, self.random_state)
+        wide = worth_rows(rows.n_rows * (self.n_components if shared else 1), rows.n_columns)
+        wide = wide and all(takes_gram(grouping, wanted) for wanted in n_groups)
+        return BlockFamily(
+            n_groups,
+            grouping,
+            FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
+            shared,
+            Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
+            bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
+            rows.total_weight,
+            self.tails == "t",
+            wide and rows.is_array and not rows.has_missing,
+        )
+
+    def _adopt(self, parameters: Parameters, rows: Rows) -> None:
+        self._parameters = parameters.in_units(rows.location, rows.scale)
+        self._groups_chosen = self._n_groups(rows.n_columns)[1]
+        self.weights_ = self._parameters.weights.astype(rows.dtype)
+        self.means_ = self._parameters.means.astype(rows.dtype)
+
+    def _thin_message(self, g: int, count: float, parameters: Parameters) -> str:
+        largest = parameters.blocks.layout.partitions[g].sizes.max()
+        if parameters.blocks.layout.n_sharing > 1:
+            return (
+                f"{len(parameters.weights)} components leave too few rows for the covariance that they share, so it "
+                "rests on the ridge: ask for fewer components or give shrinkage=0.1"
+            )
+        return (
+            f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on the "
+            "ridge: give shrinkage=0.1, more column groups or fewer components"
+        )
+
+    def _warnings(self, best: LoopResult[Parameters], rows: Rows, family: object) -> list[str]:
+        parameters = best.state.parameters
+        G, p = parameters.means.shape
+        if G == 1:
+            return []
+        messages = []
+        if p > rows.n_rows:
+            messages.append(WIDE.format(p, rows.n_rows))
+        if (parameters.weights < _SMALL / G).any():
+            messages += _spread_out(parameters, rows.total_weight)
+        independent = -0.5 * rows.total_weight * p * (1 + math.log(2 * math.pi))
+        exact = not rows.has_missing and not len(rows.resolution.columns)  # else that likelihood takes its own pass
+        if exact and self.log_likelihood_ < independent - rows.total_weight * float(np.log(rows.scale).sum()):
+            one = "one component with independent columns"
+            messages.append(f"{G} components have a lower likelihood than {one}: ask for fewer of them")
+        return messages
+
+    def _n_groups(self, p: int) -> tuple[tuple[object, ...], bool]:
+        """The number of groups, or its rule, per component, and whether a rule is among them."""
+        given = self.n_column_groups
+        if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str):
+            if len(given) != self.n_components:
+                raise ValueError(
+                    f"n_column_groups={list(given)!r} has {len(given)} numbers for n_components={self.n_components}: "
+                    "give one number per component, or a rule such as SilhouetteRule(candidates=...) to choose"
+                )
+            if self.shared_covariance and len(set(given)) > 1:
+                raise ValueError(
+                    f"n_column_groups={list(given)!r} differ, but shared_covariance=True has one partition"
+                )
+            return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
+        if isinstance(given, Integral):
+            return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
+        rule = as_rule(given, "n_column_groups", self.block_model)
+        return (rule,) * self.n_components, True
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.tails not in ("normal", "t"):
+            raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
+        if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
+            raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
+
+    def _scorer(self) -> Scorer:
+        return partial(_score, parameters=self._parameters)
+
+    def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
+        deviations = self.blocks_[g].sample(n, rng)
+        freedom = self._parameters.degrees_of_freedom
+        if freedom is not None:
+            deviations /= np.sqrt(rng.chisquare(freedom[g], n) / freedom[g])[:, None]
+        return np.asarray(self.means_[g] + deviations)
+
+    @property
+    def degrees_of_freedom_(self) -> FloatArray:
+        """Degrees of freedom of each component, shape (G,); infinite if it is normal."""
+        check_is_fitted(self)
+        freedom = self._parameters.degrees_of_freedom
+        return np.full(len(self._parameters.weights), np.inf) if freedom is None else freedom
+
+    @property
+    def outliers_(self) -> BoolArray:
+        """Rows that one normal row in a thousand exceeds in `outlier_scores_`, a boolean array of shape (N,)."""
+        check_is_fitted(self)
+        # NaN for a row without values, which is not an outlier.
+        return np.asarray(self.outlier_scores_ > outlier_limits(self.n_features_in_)[self.n_values_])
+
+    @property
+    def blocks_(self) -> tuple[Blocks, ...]:
+        """Covariance of each component in factored form."""
+        check_is_fitted(self)
+        blocks, shared = self._parameters.blocks, self._parameters.blocks.layout.n_sharing
+        return tuple(blocks[g] for g in range(0, len(self.weights_), shared)) * shared
+
+    @property
+    def covariances_(self) -> FloatArray:
+        """Covariance of each component, shape (G, p, p)."""
+        return np.stack([block.dense() for block in self.blocks_]).astype(self.means_.dtype)
+
+    @property
+    def column_labels_(self) -> IntArray:  # type: ignore[override]
+        """Group of each column in each component, shape (G, p)."""
+        check_is_fitted(self)
+        return np.stack([partition.labels for partition in self._parameters.blocks.layout.partitions])
+
+    @property
+    def n_column_groups_(self) -> IntArray:
+        """Number of column groups of each component, shape (G,)."""
+        check_is_fitted(self)
+        return np.array([partition.n_groups for partition in self._parameters.blocks.layout.partitions])
+
+    @property
+    def n_parameters_(self) -> int:  # type: ignore[override]
+        """Free parameters: G − 1 weights, Gp means, the entries of the distinct blocks and G degrees of freedom."""
+        check_is_fitted(self)
+        G, p = len(self.weights_), self.n_features_in_
+        tails = 0 if self._parameters.degrees_of_freedom is None else G
+        return G - 1 + G * p + self._parameters.blocks.layout.n_parameters + tails
+
+    @property
+    def partition_price_(self) -> float:
+        """Log-likelihood that the choice of the column groups must earn; 0 if their number was given.
+
+        See `structure.objective.partition_prices`.
+        """
+        check_is_fitted(self)
+        return self._parameters.blocks.layout.partition_price if getattr(self, "_groups_chosen", False) else 0.0
+
+    @property
+    def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
+        """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
+        check_is_fitted(self)
+        layout = self._parameters.blocks.layout
+        return tuple(tuple(model.name for model in models) for models in layout.models) * layout.n_sharing
+
+    @property
+    def loadings_(self) -> tuple[tuple[FloatArray | None, ...], ...]:
+        """Loadings of the columns of each group on its factors in the units of X, by component; None without factors.
+
+        The columns are those of ``column_labels_ == k``, in order; the q columns of an array are factors. A negative
+        loading goes against the group: signs are such that the largest one is positive.
+        """
+        check_is_fitted(self)
+        layout, states = self._parameters.blocks.layout, self._parameters.blocks.states
+        found: list[tuple[FloatArray | None, ...]] = []
+        for g in range(len(layout.distinct)):
+            blocks = enumerate(layout.models[g], start=int(layout.first[g]))
+            found.append(tuple(model.loadings(states.get(b)) for b, model in blocks))
+        return tuple(found) * layout.n_sharing
+
+
+def _spread_out(parameters: Parameters, total: float) -> list[str]:
+    """Sentences about small components whose rows lie far apart."""
+    counts = parameters.weights * total
+    small = np.flatnonzero((parameters.weights < _SMALL / len(counts)) & (counts >= 1))
+    messages = []
+    for g in small:
+        others = np.delete(np.arange(len(counts)), g)
+        # tr Σ = Σ L_ij²: factors are 0 above the diagonal.
+        spread = np.array([float((parameters.blocks[h].factors ** 2).sum()) for h in range(len(counts))])
+        ratio = spread[g] / np.average(spread[others], weights=counts[others])
+        if ratio > _WIDE:
+            messages.append(
+                f"component {g} holds {counts[g]:.0f} rows that are spread {ratio:.0f} times as wide as the others: "
+                'these may be outliers and not a cluster; try tails="t"'
+            )
+    return messages
+
+
+def _score(chunk: Chunk, parameters: Parameters) -> FloatArray:
+    """Log π_g f_g of the rows of a chunk, shape (m, G)."""
+    return log_joint(chunk, parameters.density(chunk.has_missing))[0]
+
+
+def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
+    return group_distances(chunk, most_probable(scorer(chunk)), parameters)
+
+
+def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any) -> FloatArray:
+    """Values of the rows of a chunk, in the units of X, with their gaps filled; scored in the type of the fit."""
+    if not chunk.has_missing:
+        return chunk.X.copy()
+    own = replace(chunk, X=chunk.X.astype(dtype, copy=False))
+    values = expected(own, density, probabilities(scorer(own)))
+    return np.where(np.isnan(chunk.X), values.astype(chunk.X.dtype), chunk.X)
+
+
+def _replaced(frame: Any, values: FloatArray, numbers: list[int]) -> Any:
+    """A pandas or polars data frame with some of its columns replaced; whole numbers become floating point."""
+    if hasattr(frame, "with_columns"):
+        old = [frame[:, j] for j in numbers]
+        new = [type(column)(column.name, values[:, j]) for j, column in zip(numbers, old, strict=True)]
+        kept = [b.cast(a.dtype) if a.dtype.is_float() else b for a, b in zip(old, new, strict=True)]
+        return frame.with_columns(kept)
+    completed = frame.copy()
+    for j in numbers:
+        column = frame.iloc[:, j]
+        dtype = column.dtype if column.dtype.kind == "f" else "Float64"
+        completed.isetitem(j, type(column)(values[:, j], index=column.index, dtype=dtype))
+    return completed

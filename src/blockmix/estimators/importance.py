@@ -1,0 +1,159 @@
+"""Importance: which term groups matter more than average for which topics (paper, section 3.4, heat maps).
+
+From TF-IDF weights, topics of documents and groups of terms: the paper's table in percent, the terms of each group
+ranked by how well they represent it, and the most typical documents of each topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler, normalize
+
+from blockmix.partition import FloatArray, IntArray
+from blockmix.rows.files import needed
+
+_TOP = 5  # groups listed per topic
+_TYPICAL = 5  # documents listed per topic
+_BACKGROUND = 0.5  # share of the terms from which on a group is the background: terms that go with no others
+
+Terms = list[tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A cluster of documents.
+
+    Attributes
+    ----------
+    size : int
+        Number of documents.
+    share : float
+        Their share of all documents.
+    mean_rating : float or None
+        Mean rating of the documents, None without ratings.
+    top_groups : tuple of str
+        Names of the term groups that matter more here than on average, most important first.
+    documents : tuple of int
+        Indices of the most typical documents, most typical first.
+    """
+
+    size: int
+    share: float
+    mean_rating: float | None
+    top_groups: tuple[str, ...]
+    documents: tuple[int, ...]
+
+
+def group_means(X: FloatArray, labels: IntArray, n_groups: int) -> FloatArray:
+    """Mean weight of the terms of each group, document by document, shape (N, K)."""
+    member = (labels[:, None] == np.arange(n_groups)).astype(X.dtype)
+    return np.asarray(X @ (member / np.maximum(member.sum(axis=0), 1)))
+
+
+def topic_means(values: FloatArray, topics: IntArray, n_topics: int) -> FloatArray:
+    """Mean over the documents of each topic, shape (G, …); NaN for a topic without documents."""
+    member = (topics == np.arange(n_topics)[:, None]).astype(float)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(member @ values / member.sum(axis=1).reshape(-1, *(1,) * (values.ndim - 1)))
+
+
+def topic_order(components: IntArray, ratings: FloatArray | None, n_topics: int) -> IntArray:
+    """Component of each topic: by mean rating, lowest first, then by size, largest first, shape (G,)."""
+    sizes = np.bincount(components, minlength=n_topics)
+    rated = np.zeros(n_topics) if ratings is None else topic_means(ratings, components, n_topics)
+    return np.lexsort((-sizes, np.nan_to_num(np.round(rated, 12), nan=np.inf)))
+
+
+def ranked_terms(terms: NDArray[np.object_], R: FloatArray) -> Terms:
+    """Terms of a group with their weights, largest first; R are the correlations within the group.
+
+    The weight of a term is its correlation with the sum of the group's standardized terms, (R 1)_j / √(1ᵀ R 1); 1 for a
+    term alone.
+
+    Examples
+    --------
+    >>> ranked_terms(np.array(["a", "b", "c"]), np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]))[0]
+    ('b', 0.8944...)
+    """
+    totals = R.sum(axis=1)
+    weights = totals / np.sqrt(max(totals.sum(), np.finfo(float).tiny))
+    order = np.argsort(-np.round(weights, 12), kind="stable")
+    return [(str(terms[j]), float(weights[j])) for j in order]
+
+
+def is_background(terms: Terms, n_terms: int) -> bool:
+    """Whether a group is the background: more than half of all terms, which go with no others."""
+    return len(terms) > _BACKGROUND * n_terms
+
+
+def name_of(terms: Terms, n_terms: int) -> str:
+    """Short name of a group: its three terms with the largest weights, or "background".
+
+    Examples
+    --------
+    >>> group = [("train", 0.9), ("station", 0.8), ("walk", 0.5), ("minutes", 0.4)]
+    >>> name_of(group, 8), name_of(group, 7)
+    ('train, station, walk', 'background')
+    """
+    return "background" if is_background(terms, n_terms) else ", ".join(term for term, _ in terms[:3])
+
+
+def label_of(terms: Terms, width: int = 60) -> str:
+    """Longer name of a group: as many of its terms as fit, at least one, and the number of the rest."""
+    names = [term for term, _ in terms]
+    for shown in range(len(names), 0, -1):
+        rest = len(names) - shown
+        label = ", ".join(names[:shown]) + (f" + {rest} more" if rest else "")
+        if len(label) <= width:
+            break
+    return label
+
+
+def group_order(importance: FloatArray) -> IntArray:
+    """Groups sorted by the mean index of the topics, weighted by importance: those of the first topic first."""
+    weights = np.nan_to_num(importance)
+    place = np.arange(len(weights)) @ weights / weights.sum(axis=0)
+    return np.argsort(np.round(place, 12), kind="stable")
+
+
+def top_groups(row: FloatArray) -> list[int]:
+    """The groups that matter most to a topic and more than on average, given its row of the table."""
+    percent = np.nan_to_num(np.round(row, 6))
+    return [int(k) for k in np.argsort(-percent, kind="stable")[:_TOP] if percent[k] > 100]
+
+
+def typical_documents(X: FloatArray, means: FloatArray, topics: IntArray) -> list[IntArray]:
+    """Rows of the most typical documents of each topic: those that point from the overall mean to the topic's mean.
+
+    Measured by the cosine in standardized columns. Distance would choose the emptiest documents and log-odds the most
+    extreme ones.
+    """
+    scaler = StandardScaler().fit(X)
+    documents, directions = normalize(scaler.transform(X)), normalize(scaler.transform(means))
+    cosine = np.round(np.einsum("ij,ij->i", documents, directions[topics]), 12)
+    members = [np.flatnonzero(topics == g) for g in range(len(means))]
+    return [rows[np.argsort(-cosine[rows], kind="stable")][:_TYPICAL] for rows in members]
+
+
+def lines(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Iterator[str]:
+    """Text lines that list the topics and their most important groups."""
+    rated = topics[0].mean_rating is not None
+    yield f"topic  documents  share  {'rating  ' if rated else ''}term groups, importance in % of the average"
+    for g, (topic, row) in enumerate(zip(topics, importance, strict=True)):
+        top = "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
+        rating = f"{topic.mean_rating:<6.2f}  " if rated else ""
+        yield f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{top}"
+
+
+def frame(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Any:
+    """Topics and importances as a pandas data frame, one row per topic."""
+    table = needed("pandas", "app").DataFrame(importance, columns=names).rename_axis("topic")
+    table.insert(0, "documents", [topic.size for topic in topics])
+    if topics[0].mean_rating is not None:
+        table.insert(1, "mean rating", [topic.mean_rating for topic in topics])
+    return table

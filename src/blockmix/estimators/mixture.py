@@ -1,0 +1,524 @@
+"""Mixture: the base class of mixtures of row clusters with column groups, fitted by EM (paper, section 3).
+
+A subclass supplies its family of mixtures, the log-densities of its components, its column labels and its parameter
+count. `fit` runs EM from several starts and keeps the best. Labels, probabilities, scores, information criteria,
+samples and figures follow from the fitted parameters.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, softmax
+from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from blockmix import plotting
+from blockmix.em.loop import (
+    MIN_ROWS,
+    Family,
+    LoopResult,
+    LoopState,
+    Outcome,
+    P,
+    Progress,
+    S,
+    interrupted,
+    multistart,
+    run,
+)
+from blockmix.estimators.stored import VALUES, save_model
+from blockmix.estimators.validation import check_whole, matrix, rows_to_fit, rows_to_score
+from blockmix.files.archive import write_vectors
+from blockmix.files.checkpoint import Checkpoint
+from blockmix.partition import (
+    ColumnEntry,
+    FloatArray,
+    IntArray,
+    Partition,
+    RandomState,
+    column_entries,
+    column_names,
+    describe,
+    leading_loadings,
+    refuse_constant,
+)
+from blockmix.plotting.views import ComponentView, component_view
+from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
+from blockmix.rows.rows import chosen_rows
+from blockmix.starts.default import starts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+# Size of the sample that starts are made from where the rows are not in memory.
+_SAMPLE_ROWS = 20_000
+_SAMPLE_NUMBERS = 2**24
+
+Scorer = Callable[[Chunk], FloatArray]  # log π_g f_g of the rows of a chunk, in the units of X, shape (m, G)
+T = TypeVar("T")
+
+
+WIDE = (
+    "X has more columns than rows ({} and {}): the likelihood cannot tell which rows belong together, so the clusters "
+    "are those of the start; compare with KMeans and shared_covariance=True"
+)
+
+
+class FitWarning(UserWarning):
+    """The fit ended well, but its clusters may not be what they seem."""
+
+
+class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic[P, S]):
+    """A mixture with column groups in each component, fitted by EM from several starts.
+
+    A bicluster is a pair (component, group): the rows of the component and the columns of the group.
+    """
+
+    n_components: int
+    tol: float
+    max_iter: int
+    n_init: int
+    init: str | ArrayLike
+    rounding: bool
+    standardize: bool = True  # whether the fit depends on the units of the columns
+    random_state: RandomState
+    weights_: FloatArray
+    means_: FloatArray
+    row_labels_: IntArray
+    column_labels_: IntArray
+    blocks_: Any
+    n_features_in_: int
+    n_parameters_: int
+    resolution_: Resolution
+    _parameters: P
+    _numbers: tuple[str, ...] = ("tol",)  # parameters that are numbers of at least 0
+    # Returns more attributes, by name, of the rows of a chunk with these components, each of shape (m,).
+    _describe: Callable[..., dict[str, Any]] | None = None
+
+    @abstractmethod
+    def _family(self, rows: Rows, variances: FloatArray) -> Family[P, S]:
+        """The family that the constructor's parameters describe, for rows whose columns have these variances (p,)."""
+
+    @abstractmethod
+    def _adopt(self, parameters: P, rows: Rows) -> None:
+        """Take over parameters that fit the rows in the units of the fit."""
+
+    @abstractmethod
+    def _warnings(self, best: LoopResult[P], rows: Rows, family: Family[P, S]) -> list[str]:
+        """Sentences about a fit that ended well but may mislead."""
+
+    @abstractmethod
+    def _thin_message(self, g: int, count: float, parameters: P) -> str:
+        """What is wrong with component g, which is thin and has `count` rows."""
+
+    @abstractmethod
+    def _scorer(self) -> Scorer:
+        """A function that returns log π_g f_g of the rows of a chunk; it can be sent to other processes."""
+
+    @abstractmethod
+    def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
+        """Draw n rows from component g, shape (n, p)."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        callback: Callable[[Progress], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Fit the mixture to the rows of X, shape (N, p).
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix, or rows that need not be in memory
+            The path of a `.npy` or Parquet file or of a folder of Parquet files, `blockmix.rows.Parquet`, a
+            `numpy.memmap`, a Dask array or data frame, or a function that returns all chunks at each call. NaN is a
+            missing value where the model takes them.
+        y : ignored
+            Present for scikit-learn's API.
+        sample_weight : array of shape (N,) or None
+            A weight of 2 counts a row twice.
+        callback : callable or None
+            Gets a `Progress` after every iteration; ``callback=print`` shows them.
+        checkpoint : path or None
+            A file that is written after each iteration. If the process is killed or interrupted, the same fit resumes
+            from it and ends as it would have ended; then the file is removed. It is kept if the fit stops at
+            `max_iter`, so that the fit can go on with a higher one. Other settings or other data are refused.
+
+        Notes
+        -----
+        An interrupt (Ctrl-C) ends the fit with the best parameters so far, also while the rows are being labelled.
+        """
+        self._check_parameters()
+        rng = check_random_state(self.random_state)
+        rows, sample, variances = self._described(X, sample_weight, rng)
+        family = self._family(rows, variances)
+        saved = None if checkpoint is None else Checkpoint(checkpoint, self, rows, VALUES)
+        shift = log_scale(rows)
+
+        def run_loop(name: str, state: LoopState[P]) -> LoopResult[P]:
+            report = None if callback is None else lambda i, value: callback(Progress(name, i, value - shift))
+            save = None if saved is None else partial(saved.write, name)
+            state = state if saved is None else saved.state(name) or state
+            return run(family, rows, state, self.tol, self.max_iter, report, save)
+
+        with one_blas_thread():
+            starts = starts_of(
+                self.init,
+                partial(self._family, variances=variances),
+                rows,
+                sample,
+                n_components=self.n_components,
+                n_init=self.n_init,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                rng=rng,
+            )
+            results = multistart(starts, run_loop)
+            try:
+                self._keep(results, rows, shift)
+            except KeyboardInterrupt:  # the model is fitted: repeat the last pass; a second interrupt is not caught
+                results = interrupted(results)
+                self._keep(results, rows, shift)
+        if saved is not None and results[0].outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
+            saved.remove()
+        self._warn(results[0], rows, family)
+        return self
+
+    def _check_parameters(self) -> None:
+        for name in ("n_components", "n_init", "max_iter"):
+            check_whole(name, getattr(self, name))
+        for name in self._numbers:
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+                raise ValueError(f"{name}={value!r} must be a number that is at least 0")
+        if isinstance(self.init, str) and self.init not in ("auto", "kmeans"):
+            raise ValueError(f"init={self.init!r} must be auto, kmeans, or an array of labels or responsibilities")
+
+    def _described(
+        self, X: Any, sample_weight: ArrayLike | None, rng: np.random.RandomState
+    ) -> tuple[Rows, ArrayRows, FloatArray]:
+        """Rows in the units of the fit, the sample of them that starts are made from, and the variances of its columns.
+
+        The rows are checked, standardized and resolved: `resolution_` says how finely their values were recorded.
+        """
+        standardized = rows_to_fit(self, X, sample_weight)
+        refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
+        rows = standardized if self.standardize else standardized.replace(scale=np.ones_like(standardized.scale))
+        sample, recorded = sampled(
+            rows, max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng
+        )
+        self.resolution_ = Resolution.of(recorded.X, recorded.weights) if self.rounding else EXACT
+        resolved: Any = rows.replace(resolution=self.resolution_)
+        resolved_sample = resolved if sample is rows else sample.replace(resolution=self.resolution_)
+        return resolved, resolved_sample, (standardized.scale / rows.scale) ** 2
+
+    def _keep(self, results: list[LoopResult[P]], rows: Rows, shift: float) -> None:
+        """Store the best result and label the rows."""
+        best = results[0].state
+        self._adopt(best.parameters, rows)
+        self.log_likelihood_trace_ = np.array(best.trace) - shift
+        self.n_iter_ = len(best.trace)
+        self.converged_ = results[0].outcome is Outcome.CONVERGED
+        self.starts_ = [(r.name, r.state.trace[-1] - shift, len(r.state.trace)) for r in results]
+        # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
+        describe = partial(self._describe, parameters=self._parameters) if self._describe else None
+        plain = rows.replace(location=np.zeros_like(rows.location), scale=np.ones_like(rows.scale))
+        ends = plain.map(partial(_labelled, scorer=self._scorer(), describe=describe))
+        labels, sums, others = zip(*ends, strict=True)
+        for name in others[0]:
+            setattr(self, name, np.concatenate([part[name] for part in others]))
+        self.row_labels_ = np.concatenate(labels, dtype=np.intp if rows.is_array else np.int32)
+        self._fit_sums = np.sum(sums, axis=0)
+        self.log_likelihood_ = float(self._fit_sums[1])
+
+    def _warn(self, best: LoopResult[P], rows: Rows, family: Family[P, S]) -> None:
+        """Set `outcome_` and `warnings_`, and warn."""
+        parameters, messages = best.state.parameters, list(best.state.notes)
+        if best.outcome is Outcome.INTERRUPTED:
+            messages.append(f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept")
+        elif best.outcome is Outcome.ITERATION_LIMIT:
+            messages.append(f"EM stopped at max_iter={self.max_iter} before it converged: raise max_iter or tol")
+        counts = parameters.weights * rows.total_weight
+        degenerate = [
+            f"component {g} has lost all rows: fewer components or another start may fit better"
+            for g in np.flatnonzero(counts < MIN_ROWS)
+        ]
+        thin = family.thin(parameters)
+        resting = [g for g in family.resting(parameters).tolist() if counts[g] >= MIN_ROWS] if len(thin) else []
+        degenerate += [self._thin_message(g, float(counts[g]), parameters) for g in resting[:1]]
+        ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
+        self.outcome_ = ended.value
+        others = self._warnings(best, rows, family)
+        if not degenerate:
+            others += [
+                f"component {g} has {counts[g]:.1f} rows, too few to estimate its covariance: ask for fewer components"
+                for g in thin[:1]
+            ]
+        self.warnings_ = [*messages, *degenerate, *others]
+        for number, message in enumerate(self.warnings_):
+            kind = ConvergenceWarning if number < len(messages) + len(degenerate) else FitWarning
+            warnings.warn(kind(message), stacklevel=3)
+
+    def fit_predict(self, X: Any, y: object = None, **parameters: Any) -> IntArray:
+        """Fit and return the component of each row."""
+        labels: IntArray = self.fit(X, y, **parameters).row_labels_
+        return labels
+
+    def predict(self, X: Any, out: str | os.PathLike[str] | None = None) -> IntArray:
+        """Most probable component of each row.
+
+        With `out`, the name of a `.npy` file, labels are written there as rows are read, never all in memory; the
+        complete file replaces an existing one and is returned as a mapping.
+        """
+        parts = self._each(X, most_probable)
+        if out is None:
+            return np.concatenate(list(parts), dtype=np.intp)
+        write_vectors(out, parts, np.min_scalar_type(-len(self.weights_)))
+        mapped: IntArray = np.load(out, mmap_mode="r")
+        return mapped
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of each component for each row, shape (N, G)."""
+        return np.concatenate(list(self._each(X, probabilities)), dtype=self.means_.dtype)
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Log-density of each row, shape (N,)."""
+        density = np.concatenate(list(self._each(X, log_density)))
+        with np.errstate(over="ignore"):  # −inf in single precision
+            return density.astype(self.means_.dtype)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Mean log-density of the rows."""
+        weight, likelihood, _ = self._sums(X)
+        return float(likelihood / weight)
+
+    def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Bayesian information criterion with the price of the column groups; smaller is better.
+
+        −2 log L + parameters · log N + 2 · `partition_price_`, which is 0, so that this is the usual BIC, if the number
+        of column groups was given, if all columns are in one group and if all are alone.
+        """
+        return self._criteria(self._sums(X, sample_weight))["bic"]
+
+    def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Akaike's information criterion, −2 log L + 2 · parameters; smaller is better."""
+        return self._criteria(self._sums(X, sample_weight))["aic"]
+
+    def icl(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Integrated completed likelihood: BIC − 2 Σ log of each row's largest probability; smaller is better."""
+        return self._criteria(self._sums(X, sample_weight))["icl"]
+
+    def _criteria(self, sums: FloatArray) -> dict[str, float]:
+        """Log-likelihood and all criteria from the sums of `criterion_sums`."""
+        weight, likelihood, certainty = sums.tolist()
+        price = getattr(self, "partition_price_", 0.0)
+        bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight)) + 2 * price
+        aic = -2 * likelihood + 2 * self.n_parameters_
+        return {"log_likelihood": likelihood, "bic": bic, "icl": bic - 2 * certainty, "aic": aic}
+
+    def _sums(self, X: Any, sample_weight: ArrayLike | None = None) -> FloatArray:
+        """The sums of `criterion_sums` from one pass over the rows; a weight of 2 counts a row twice."""
+        check_is_fitted(self)
+        with one_blas_thread():
+            rows = rows_to_score(self, X, sample_weight)
+            return rows.map_sum(partial(_chunk_sums, scorer=self._scorer()))
+
+    def _each(self, X: Any, function: Callable[[FloatArray], T]) -> Iterator[T]:
+        """A function of log π_g f_g (m, G), chunk by chunk."""
+        check_is_fitted(self)
+        rows = rows_to_score(self, X)
+        with one_blas_thread():
+            yield from rows.map(partial(_applied, function=function, scorer=self._scorer()))
+
+    def sample(self, n_samples: int = 1) -> tuple[FloatArray, IntArray]:
+        """Draw rows and the components they come from."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples} must be at least 1")
+        rng = check_random_state(self.random_state)
+        weights = np.asarray(self.weights_, dtype=float)
+        counts = rng.multinomial(n_samples, weights / weights.sum())  # float32 weights may exceed one together
+        X = np.concatenate([self._sample_component(g, count, rng) for g, count in enumerate(counts)])
+        return X, np.repeat(np.arange(len(counts)), counts)
+
+    @property
+    def labels_(self) -> IntArray:
+        """The component of each row: scikit-learn's name for `row_labels_`."""
+        check_is_fitted(self)
+        return self.row_labels_
+
+    @property
+    def rows_(self) -> FloatArray:
+        """Rows of each bicluster, a boolean array of shape (biclusters, N)."""
+        check_is_fitted(self)
+        return np.array([self.row_labels_ == g for g, labels in enumerate(self.column_labels_) for _ in set(labels)])
+
+    @property
+    def columns_(self) -> FloatArray:
+        """Columns of each bicluster, a boolean array of shape (biclusters, p)."""
+        check_is_fitted(self)
+        return np.array([labels == k for labels in self.column_labels_ for k in range(labels.max() + 1)])
+
+    def describe(self) -> str:
+        """Text that lists components, their sizes and their column groups by name."""
+        check_is_fitted(self)
+        names = column_names(self)
+        counts = np.bincount(self.row_labels_, minlength=len(self.weights_))
+        shapes = getattr(self, "block_shapes_", [()] * len(counts))
+        return "\n".join(
+            f"component {g}: {counts[g]} rows, weight {self.weights_[g]:.3f}; "
+            + describe(Partition(labels), names, shapes[g])
+            for g, labels in enumerate(self.column_labels_)
+        )
+
+    def column_table(self) -> list[ColumnEntry]:
+        """Component, name, group, size of the group and loading of each column, and whether it is alone.
+
+        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
+        """
+        check_is_fitted(self)
+        names, loadings = column_names(self), np.full(self.column_labels_.shape, np.nan)
+        model: Any = self
+        if hasattr(model, "loadings_"):
+            loadings = np.stack([leading_loadings(*pair) for pair in zip(model.blocks_, model.loadings_, strict=True)])
+        pairs = enumerate(zip(self.column_labels_, loadings, strict=True))
+        return [entry for g, (labels, own) in pairs for entry in column_entries(g, names, Partition(labels), own)]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
+        save_model(self, path)
+
+    def plot_correlations(self, X: ArrayLike, component: int = 0, *, ax: Sequence[Axes] | None = None) -> NDArray[Any]:
+        """Observed and estimated correlation of a component side by side, in group order; returns two Axes.
+
+        Rows of X are weighted by their probability of the component.
+        """
+        view, title = self._view(X, component), f"component {component}"
+        assert view.observed is not None
+        names = column_names(self)
+        return plotting.correlation_pair(view.observed, view.estimated, view.partition, names=names, title=title, ax=ax)
+
+    def plot_checkerboard(self, X: ArrayLike, component: int = 0, *, ax: Axes | None = None) -> Axes:
+        """Standardized rows of X sorted by component, columns in the group order of one component."""
+        self._check_component(component)
+        partition, title = Partition(self.column_labels_[component]), f"columns in the groups of component {component}"
+        values, labels, names = self._array(X), self.predict(X), column_names(self)
+        axes = plotting.checkerboard(values, labels, partition, names=names, title=title, ax=ax)
+        axes.set_ylabel("component")
+        return axes
+
+    def plot_dendrogram(self, X: ArrayLike, component: int = 0, *, ax: Axes | None = None) -> Axes:
+        """Dendrogram of the columns by their correlation in a component, cut into the fitted number of groups."""
+        view, title = self._view(X, component), f"component {component}"
+        return plotting.dendrogram(view.tree, view.partition.n_groups, names=column_names(self), title=title, ax=ax)
+
+    def plot_groups(self, *, ax: Axes | None = None) -> Axes:
+        """Column groups of all components side by side, with the columns that change group marked."""
+        check_is_fitted(self)
+        return plotting.group_comparison(self.column_labels_, names=column_names(self), ax=ax)
+
+    def plot_trace(self, *, ax: Axes | None = None) -> Axes:
+        """Plot the objective at each iteration of the winning start."""
+        check_is_fitted(self)
+        return plotting.likelihood_trace(self.log_likelihood_trace_, ax=ax)
+
+    def _view(self, X: ArrayLike, component: int) -> ComponentView:
+        self._check_component(component)
+        return component_view(self.blocks_[component], self._array(X), self.predict_proba(X)[:, component], self)
+
+    def _check_component(self, component: int) -> None:
+        check_is_fitted(self)
+        G = len(self.weights_)
+        if not 0 <= component < G:
+            raise ValueError(f"component={component} must be from 0 to {G - 1}: the model has {G} components")
+
+    def _array(self, X: ArrayLike) -> FloatArray:
+        """The rows as one array, checked."""
+        check_is_fitted(self)
+        rows: FloatArray = matrix(self, X, reset=False)
+        return rows.astype(self.means_.dtype, copy=False)
+
+
+def sampled(rows: Rows, size: int, rng: np.random.RandomState) -> tuple[ArrayRows, ArrayRows]:
+    """Rows in memory that starts are made from, and at most `size` of them that show how values were recorded.
+
+    An array is not sampled for its starts. It is for its resolution, at the rows that a file would be sampled at, so
+    that both give the same fit.
+    """
+    if not isinstance(rows, ArrayRows):
+        sample = rows.sample(size, rng)
+        return sample, sample
+    numbers = chosen_rows(rows.n_rows, rows.weights, size, deepcopy(rng))
+    return rows, rows if numbers is None else replace(rows, X=rows.X[numbers], weights=rows.weights[numbers])
+
+
+def log_scale(rows: Rows) -> float:
+    """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
+    if rows.observed is not None and rows.has_missing:
+        return float(rows.observed.columns @ np.log(rows.scale))
+    return rows.total_weight * float(np.log(rows.scale).sum())
+
+
+def most_probable(joint: FloatArray) -> IntArray:
+    """Component with the largest log π_g f_g (m, G) of each row, in the smallest signed integer type, shape (m,)."""
+    labels: IntArray = joint.argmax(axis=1).astype(np.min_scalar_type(-joint.shape[1]))
+    return labels
+
+
+def probabilities(joint: FloatArray) -> FloatArray:
+    """Probability of each component from log π_g f_g, shape (m, G)."""
+    return np.asarray(softmax(joint, axis=1))
+
+
+def log_density(joint: FloatArray) -> FloatArray:
+    """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,); −inf for rows whose distances overflow."""
+    density = np.asarray(logsumexp(joint, axis=1))
+    return np.where(density > -np.finfo(float).max, density, -np.inf)
+
+
+def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
+    top = joint.max(axis=1)
+    rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))  # what the others add to the most probable component
+    counted = weights > 0  # −inf times 0 is NaN
+    density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)[counted]
+    return np.array([weights.sum(), weights[counted] @ density, -weights @ rest])
+
+
+def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:
+    return criterion_sums(scorer(chunk), chunk.weights)
+
+
+def _applied(chunk: Chunk, function: Callable[[FloatArray], T], scorer: Scorer) -> T:
+    return function(scorer(chunk))
+
+
+def _labelled(
+    chunk: Chunk, scorer: Scorer, describe: Callable[[Chunk, IntArray], dict[str, Any]] | None
+) -> tuple[IntArray, FloatArray, dict[str, Any]]:
+    """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes."""
+    joint = scorer(chunk)
+    labels = most_probable(joint)
+    return labels, criterion_sums(joint, chunk.weights), {} if describe is None else describe(chunk, labels)

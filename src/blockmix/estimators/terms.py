@@ -1,0 +1,276 @@
+"""Terms: documents as TF-IDF weights of a few informative terms (paper, section 3.4, topic modelling).
+
+`read` turns texts, counts or weights into a sparse matrix with named columns, `as_weighting` weights it, `select_terms`
+selects columns, and a `Lexicon` repeats this for new documents. The matrix is sparse until its columns are selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
+from sklearn.feature_selection import SelectKBest, f_classif, f_regression
+from sklearn.preprocessing import FunctionTransformer, normalize
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from blockmix.partition import FloatArray, IntArray
+
+# Two or more letters of any alphabet. Numbers (rooms, prices) are ignored: they say nothing about a topic.
+TOKEN = r"(?u)\b[^\W\d_]{2,}\b"
+# Missing from scikit-learn's list: auxiliaries, and the stems that "didn't", "we've" and "I'm" leave behind.
+_STEMS = "did does doing don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn won ve ll re"
+STOP_WORDS = sorted(ENGLISH_STOP_WORDS.union(_STEMS.split()))
+_MAX_CLASSES = 20  # more distinct ratings than this are treated as a continuous measurement
+
+
+class RelativeTfidf(TransformerMixin, BaseEstimator):
+    """The paper's weights: tf-idf(t, d) = n(t, d) / Σ_t n(t, d) · log(N / df(t)), without smoothing.
+
+    A term in every document or in none has weight 0; an empty document is a row of zeros.
+
+    Attributes
+    ----------
+    idf_ : array of shape (v,)
+
+    Examples
+    --------
+    >>> RelativeTfidf().fit_transform(sparse.csr_array([[1, 1], [0, 2]])).toarray()
+    array([[0.3466, 0.    ], [0.    , 0.    ]])
+    """
+
+    def fit(self, counts: Any, y: object = None) -> Self:
+        """Learn log(N / df) from counts, shape (N, v)."""
+        n_documents = np.bincount(counts.nonzero()[1], minlength=counts.shape[1])
+        self.idf_ = np.log(counts.shape[0] / np.maximum(n_documents, 1))
+        return self
+
+    def transform(self, counts: Any) -> Any:
+        """Weights of counts, sparse by rows, shape (N, v)."""
+        return (frequencies(counts) @ sparse.diags_array(self.idf_)).tocsr()
+
+
+def frequencies(counts: Any) -> Any:
+    """tf(t, d): counts divided by the number of terms in the document, sparse by rows."""
+    return sparse.csr_array(normalize(counts.astype(float), norm="l1"))
+
+
+def default_vectorizer(stop_words: Any, ngrams: int = 1) -> CountVectorizer:
+    """Count lower-case words of two or more letters, without the stop words, and phrases of up to `ngrams` words."""
+    if isinstance(ngrams, bool) or not isinstance(ngrams, Integral) or ngrams < 1:
+        raise ValueError(f"ngrams={ngrams!r} must be a whole number that is at least 1")
+    if isinstance(stop_words, str) and stop_words != "english":
+        raise ValueError(f'stop_words={stop_words!r} must be "english", None or a list of words')
+    words = STOP_WORDS if isinstance(stop_words, str) else None if stop_words is None else sorted(stop_words)
+    return CountVectorizer(stop_words=words, token_pattern=TOKEN, ngram_range=(1, int(ngrams)))
+
+
+def is_matrix(documents: Any) -> bool:
+    """Whether documents are a matrix of numbers; other tables raise a ValueError."""
+    if sparse.issparse(documents):
+        return True
+    shape = getattr(documents, "shape", None)
+    if shape is None or len(shape) == 1:
+        return False
+    if len(shape) != 2 or np.asarray(documents).dtype.kind not in "biuf":
+        raise ValueError(
+            f"documents is a table of shape {tuple(shape)} that is not numeric: give one column of texts "
+            "or a matrix of counts"
+        )
+    return True
+
+
+def as_texts(documents: Any) -> list[str | bytes]:
+    """The documents as a list of str or UTF-8 bytes."""
+    if isinstance(documents, (str, bytes)):
+        raise ValueError(f"documents is one {type(documents).__name__}: give a list with one text per document")
+    if not isinstance(documents, Iterable):
+        raise ValueError(f"documents is of type {type(documents).__name__}: give a list of texts or a matrix of counts")
+    texts = list(documents)
+    for i, text in enumerate(texts):
+        if not isinstance(text, (str, bytes)):
+            raise ValueError(f"document {i} is {text!r}, which is not text: remove it or replace it by an empty string")
+        if isinstance(text, bytes):
+            try:
+                text.decode("utf-8")
+            except UnicodeDecodeError:
+                raise ValueError(f"document {i} is not valid UTF-8: decode it to str first") from None
+    return texts
+
+
+def as_matrix(documents: Any) -> Any:
+    """A matrix of counts or weights, checked, as CSR without explicit zeros."""
+    given: Any = documents if sparse.issparse(documents) else np.asarray(documents)
+    matrix = sparse.csr_array(given)
+    if not np.isfinite(matrix.data).all():
+        raise ValueError("documents has an entry that is not finite: give finite counts or weights")
+    if matrix.nnz and matrix.data.min() < 0:
+        raise ValueError(f"documents has a negative entry, {matrix.data.min():g}: give counts or weights of at least 0")
+    if not matrix.data.all():
+        matrix = matrix.copy()  # do not modify the caller's matrix
+        matrix.eliminate_zeros()
+    return matrix
+
+
+def read(documents: Any, vectorizer: Any, term_names: Any) -> tuple[Any, NDArray[Any], Any]:
+    """Sparse matrix of the documents, column names, and the fitted vectorizer (None if documents are a matrix).
+
+    Columns have the given names, those of the data frame or vectorizer, or x0, x1 and so on.
+    """
+    if is_matrix(documents):
+        matrix, vectorizer = as_matrix(documents), None
+        names = getattr(documents, "columns", None) if term_names is None else term_names
+    else:
+        if term_names is not None:
+            raise ValueError("term_names name the columns of a matrix, but documents are texts: leave term_names out")
+        texts = as_texts(documents)
+        if not texts:
+            raise ValueError("documents is empty: give at least two texts")
+        try:
+            matrix = as_matrix(vectorizer.fit_transform(texts))
+        except ValueError as error:
+            if "empty vocabulary" not in str(error):
+                raise
+            raise ValueError("documents contain only stop words: give other texts or stop_words=None") from error
+        # A hashing vectorizer has no names.
+        names = vectorizer.get_feature_names_out() if hasattr(vectorizer, "get_feature_names_out") else None
+    if names is None:
+        names = [f"x{j}" for j in range(matrix.shape[1])]
+    if isinstance(names, str) or len(names) != matrix.shape[1]:
+        raise ValueError(f"term_names has {len(names)} names for the {matrix.shape[1]} columns of documents")
+    return matrix, np.array([str(name) for name in names], dtype=object), vectorizer
+
+
+def is_counts(matrix: Any) -> bool:
+    """Whether all entries of a sparse matrix are whole numbers."""
+    return bool(np.all(matrix.data == np.floor(matrix.data)))
+
+
+def as_weighting(weighting: Any, matrix: Any, vectorizer: Any) -> Any:
+    """The weighting of that name, or a clone of the transformer; "auto" weights counts and nothing else."""
+    if isinstance(weighting, str) and weighting == "auto":
+        weighting = "tfidf" if is_counts(matrix) and not isinstance(vectorizer, TfidfVectorizer) else "none"
+    if isinstance(weighting, str) and weighting in ("tfidf", "none"):
+        return RelativeTfidf() if weighting == "tfidf" else FunctionTransformer(accept_sparse=True)
+    if hasattr(weighting, "fit") and hasattr(weighting, "transform"):
+        return clone(weighting)
+    raise ValueError(f'weighting={weighting!r} must be "auto", "tfidf", "none" or a transformer of counts')
+
+
+def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None:
+    """The ratings as finite numbers, one per document, or None."""
+    if ratings is None:
+        return None
+    try:
+        values = np.asarray(ratings, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("ratings must be numbers, one per document") from None
+    if values.shape != (n_documents,):
+        raise ValueError(f"ratings has shape {values.shape} for {n_documents} documents: give one number for each")
+    missing = np.flatnonzero(~np.isfinite(values))
+    if len(missing):
+        raise ValueError(
+            f"ratings has {len(missing)} values that are not finite, the first at document {missing[0]}: "
+            "remove those documents"
+        )
+    return values
+
+
+def select_terms(
+    matrix: Any, weights: Any, ratings: FloatArray | None, selector: Any, max_terms: int, n_selected: int
+) -> IntArray:
+    """Indices of the columns to keep: the most frequent, and of these the most predictive if ratings vary; sorted.
+
+    Frequent terms have the highest average tf or, if the matrix does not hold counts, the highest average weight.
+    Predictive ones have the largest F-test between ratings or, with more than 20 distinct ratings, of a regression.
+    Like the mixture, and unlike χ², it does not depend on the units of a column.
+    """
+    average = np.asarray((frequencies(matrix) if is_counts(matrix) else weights).mean(axis=0)).ravel()
+    varies = mean_variance_axis(sparse.csr_matrix(weights), axis=0)[1] > 0  # a term of every document has idf 0
+    # Rounded so that the order of the documents does not decide between equally frequent terms.
+    score = np.where(varies, np.round(average / max(average.max(), np.finfo(float).tiny), 12), -1.0)
+    n_ratings = 0 if ratings is None else len(np.unique(ratings))
+    by_rating = selector is not None or n_ratings > 1
+    count = min(max_terms if by_rating else min(max_terms, n_selected), int(varies.sum()))
+    kept: IntArray = np.sort(np.argsort(-score, kind="stable")[:count])
+    if count == 0:
+        raise ValueError("no term distinguishes the documents: each is in all of them or in none")
+    if not by_rating:
+        return kept
+    if selector is None:
+        test = f_classif if n_ratings <= _MAX_CLASSES else f_regression
+        selector = SelectKBest(test, k=min(n_selected, count))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a term that separates the ratings perfectly
+        selected: IntArray = kept[clone(selector).fit(weights[:, kept], ratings).get_support()]
+    if len(selected) == 0:
+        raise ValueError(f"selector={selector!r} keeps none of the {count} terms: relax it")
+    return selected
+
+
+def check_weights(X: FloatArray, terms: NDArray[Any], n_documents: int, least: int) -> None:
+    """Raise a ValueError unless the documents with terms, X, are `least` or more and every term varies among them."""
+    if len(X) < least:
+        raise ValueError(
+            f"only {len(X)} of {n_documents} documents contain a selected term, and at least {least} are needed: "
+            "select more terms or give more documents"
+        )
+    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
+    if len(constant):
+        raise ValueError(
+            f"term {terms[constant[0]]!r} has the same weight in every document that contains a selected term: "
+            "remove it"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lexicon:
+    """Turns documents into weights of the kept terms.
+
+    Attributes
+    ----------
+    vectorizer : fitted vectorizer, or None if documents are rows of a matrix
+    weighting : fitted transformer
+    columns : array of shape (p,)
+        Indices of the kept terms among all v terms.
+    n_vocabulary : int
+        Number v of terms.
+    """
+
+    vectorizer: Any
+    weighting: Any
+    columns: IntArray
+    n_vocabulary: int
+
+    def weights(self, documents: Any) -> FloatArray:
+        """Weights of the kept terms in documents, dense, shape (N, p)."""
+        if is_matrix(documents) != (self.vectorizer is None):
+            expected = "a matrix" if self.vectorizer is None else "texts"
+            raise ValueError(f"the model was fitted to {expected}: give {expected} here as well")
+        matrix = as_matrix(documents if self.vectorizer is None else self.vectorizer.transform(as_texts(documents)))
+        if matrix.shape[1] != self.n_vocabulary:
+            raise ValueError(
+                f"documents has {matrix.shape[1]} columns, but the model was fitted to {self.n_vocabulary}"
+            )
+        X: FloatArray = self.weighting.transform(matrix)[:, self.columns].toarray()
+        return X
+
+    def packed(self) -> list[Any]:
+        """The lexicon as plain values; works for the default vectorizer and the named weightings."""
+        vocabulary = None if self.vectorizer is None else [str(t) for t in self.vectorizer.get_feature_names_out()]
+        return [vocabulary, getattr(self.weighting, "idf_", None), self.columns, self.n_vocabulary]
+
+    @classmethod
+    def unpacked(cls, values: list[Any], vectorizer: CountVectorizer) -> Lexicon:
+        """The lexicon from the plain values of `packed` and an unfitted vectorizer."""
+        vocabulary, idf, columns, n_vocabulary = values
+        weighting: Any = FunctionTransformer(accept_sparse=True) if idf is None else RelativeTfidf()
+        if idf is not None:
+            weighting.idf_ = idf
+        fitted = None if vocabulary is None else vectorizer.set_params(vocabulary=vocabulary)
+        return cls(fitted, weighting, columns, n_vocabulary)

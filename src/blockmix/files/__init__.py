@@ -1,0 +1,1 @@
+"""Files: atomic writes, values as arrays and JSON, checkpoints."""

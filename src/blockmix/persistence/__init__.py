@@ -1,1 +1,0 @@
-"""Files: atomic writes, values as arrays and JSON, saved models, checkpoints."""

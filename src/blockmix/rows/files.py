@@ -1,0 +1,349 @@
+"""Files of rows: what X may be if it is not an array in memory, and the formats that are read in pieces.
+
+`opened` decides what X is, `source_of` which format a path has; the command asks the same table, `FORMATS`. A `.npy`
+file is read from the file itself: mapped pages would count as memory of the process.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from blockmix.partition import FloatArray
+from blockmix.rows.rows import Rows, chunk_rows, places
+from blockmix.rows.streamed import ChunkFactory, Piece, Source, SparseTable, StreamedRows
+
+_BUFFER = 2**20  # bytes that are read ahead of a column: without a buffer a whole row group would be in memory
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """A matrix in a file from byte `offset` on, row by row, or one that is mapped from it."""
+
+    path: str
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    offset: int = 0
+    mapped: Any = None
+    names: list[str] | None = None
+
+    @classmethod
+    def of(cls, X: Any, path: str | os.PathLike[str] | None = None) -> ArrayFile:
+        """The matrix that a `numpy.memmap` shows."""
+        name = str(path or getattr(X, "filename", None) or "X")
+        if X.ndim != 2:
+            raise ValueError(f"{name} holds an array of shape {X.shape}: give a matrix of rows and columns")
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"{name} holds values of type {X.dtype}: give numbers")
+        # A part of a mapping has the file and offset of the whole; changes to a copy are not in the file.
+        whole = isinstance(X.base, mmap.mmap) and X.flags.c_contiguous and X.mode != "c" and X.filename is not None
+        return cls(name, X.shape, X.dtype, X.offset if whole else 0, None if whole else np.asarray(X))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ArrayFile:
+        """The matrix in a `.npy` file."""
+        try:
+            X = np.load(path, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path} does not exist") from None
+        except Exception as error:  # whatever a damaged file can raise
+            raise ValueError(f"{path} cannot be read as a .npy file ({type(error).__name__}: {error})") from error
+        return cls.of(X, Path(path).resolve())
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows N."""
+        return self.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns p."""
+        return self.shape[1]
+
+    def pieces(self) -> Iterator[Piece]:
+        """Chunks in turn."""
+        for place in places(*self.shape):
+            name = f"{self.path}, rows {place.start} to {place.stop - 1}"
+            yield Piece(name, place.stop - place.start, partial(self._read, place))
+
+    def _read(self, place: slice) -> np.ndarray[Any, Any]:
+        if self.mapped is not None:
+            return np.asarray(self.mapped[place])
+        values = np.empty((place.stop - place.start, self.n_columns), self.dtype)
+        with Path(self.path).open("rb", buffering=0) as file:
+            file.seek(self.offset + place.start * self.n_columns * self.dtype.itemsize)
+            rest = values.data.cast("B")
+            while len(rest) and (count := file.readinto(rest)):
+                rest = rest[count:]
+        if len(rest):
+            raise ValueError("the file ends before its rows do")
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class PyarrowTable(ABC):
+    """Columns of a table that pyarrow reads; see `Parquet` for the parameters."""
+
+    path: str | os.PathLike[str]
+    columns: Sequence[str] | None = None
+
+    @property
+    @abstractmethod
+    def schema(self) -> Any:
+        """Names and types of all columns of the table."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of rows, as the file states it."""
+
+    @abstractmethod
+    def column(self, name: str) -> Iterator[Any]:
+        """The arrays of one column of the table, of any type, in order."""
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The files, in order."""
+        if not Path(self.path).exists():
+            raise FileNotFoundError(f"{self.path} does not exist")
+        return [Path(self.path)]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns: those asked for, or all that the table has."""
+        if isinstance(self.columns, str):
+            raise ValueError(f"columns={self.columns!r} is one name: give a list of names")
+        return list(self.schema.names if self.columns is None else self.columns)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns p."""
+        return len(self.names)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """Single precision if all columns have it."""
+        return np.result_type(*column_types(self.files[0], self.schema, self.names))
+
+
+@dataclass(frozen=True, eq=False)
+class Parquet(PyarrowTable):
+    """Columns of a Parquet file, or of all `.parquet` files of a folder in the order of their names.
+
+    Parameters
+    ----------
+    path : path
+    columns : sequence of str or None
+        Names of the columns, in the order wanted; None takes all of them, which must be numbers then.
+
+    Examples
+    --------
+    >>> model.fit(Parquet("trips", columns=["distance", "fare", "tip"]))  # doctest: +SKIP
+    """
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The files, in order."""
+        (path,) = super().files
+        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        if not files:
+            raise ValueError(f"{path} holds no .parquet file")
+        return files
+
+    @property
+    def schema(self) -> Any:
+        """Names and types of all columns of the first file."""
+        return _file(self.files[0]).schema_arrow
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, as the files state it."""
+        return sum(_file(path).metadata.num_rows for path in self.files)
+
+    def column(self, name: str) -> Iterator[Any]:
+        """The arrays of one column of the table, of any type, in order."""
+        return (batch.column(0) for path in self.files for batch in _file(path).iter_batches(columns=[name]))
+
+    def pieces(self) -> Iterator[Piece]:
+        """Chunks of each row group in turn; no more than one chunk of it is in memory."""
+        for path in self.files:
+            file = _file(path)
+            column_types(path, file.schema_arrow, self.names)
+            for group in range(file.num_row_groups):
+                name = f"{path}, row group {group}"
+                try:
+                    for batch in file.iter_batches(chunk_rows(self.n_columns), [group], self.names):
+                        yield Piece(name, batch.num_rows, partial(side_by_side, batch, self.names))
+                except Exception as error:
+                    raise ValueError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _file(path: Path) -> Any:
+    parquet = _pyarrow("pyarrow.parquet", path)
+    try:
+        return parquet.ParquetFile(path, buffer_size=_BUFFER)
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _pyarrow(module: str, path: str | os.PathLike[str]) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{path} is read by pyarrow: install blockmix[app] or pyarrow") from error
+
+
+def column_types(path: Path, schema: Any, names: list[str]) -> list[Any]:
+    """Types of the columns of a file with this pyarrow schema, which must be numbers."""
+    types = []
+    for name in names:
+        place = schema.get_field_index(name)
+        if place < 0:
+            raise ValueError(f"{path} has no column {name!r}, it has {', '.join(schema.names)}")
+        kind = schema.field(place).type
+        try:
+            types.append(np.dtype(kind.to_pandas_dtype()))
+        except (NotImplementedError, TypeError):
+            types.append(np.dtype(object))
+        if types[-1].kind not in "biuf":
+            raise ValueError(f"column {name!r} of {path} holds {kind}: choose columns of numbers")
+    return types
+
+
+def side_by_side(batch: Any, names: list[str]) -> Any:
+    """The columns of a pyarrow batch side by side; a missing value is NaN."""
+    columns = [batch.column(batch.schema.get_field_index(name)).to_numpy(zero_copy_only=False) for name in names]
+    return np.stack(columns).T
+
+
+@dataclass(frozen=True, eq=False)
+class Arrow(PyarrowTable):
+    """Columns of an Arrow or Feather file.
+
+    Parameters
+    ----------
+    path : path
+    columns : sequence of str or None
+        Names of the columns, in the order wanted; None takes all of them, which must be numbers then.
+    """
+
+    @property
+    def schema(self) -> Any:
+        """Names and types of all columns of the file."""
+        return self._open().schema
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, as the file states it."""
+        from pyarrow import dataset
+
+        return int(dataset.dataset(self.path, format="arrow").count_rows())
+
+    def column(self, name: str) -> Iterator[Any]:
+        """The arrays of one column of the table, of any type, in order."""
+        file = self._open([name])
+        return (file.get_batch(number).column(0) for number in range(file.num_record_batches))
+
+    def pieces(self) -> Iterator[Piece]:
+        """Chunks of each record batch in turn; one record batch is in memory."""
+        file = self._open(self.names)
+        for number in range(file.num_record_batches):
+            name = f"{self.path}, record batch {number}"
+            try:
+                batch = file.get_batch(number)
+            except Exception as error:
+                raise ValueError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
+            for first in range(0, batch.num_rows, chunk_rows(self.n_columns)):
+                part = batch.slice(first, chunk_rows(self.n_columns))
+                yield Piece(name, part.num_rows, partial(side_by_side, part, self.names))
+
+    def _open(self, only: Sequence[str] | None = None) -> Any:
+        """The file, of which only some columns are read."""
+        pa, path = _pyarrow("pyarrow", self.path), str(self.files[0])
+        try:
+            # Not mapped: mapped pages would count as memory of the process.
+            file = pa.ipc.open_file(pa.OSFile(path))
+            if only is None:
+                return file
+            fields = [file.schema.get_field_index(name) for name in only if name in file.schema.names]
+            options = pa.ipc.IpcReadOptions(included_fields=fields)
+            return pa.ipc.open_file(pa.OSFile(path), options=options)
+        except Exception as error:
+            raise ValueError(f"{self.path} cannot be read ({type(error).__name__}: {error})") from error
+
+
+FORMATS: dict[str, Callable[[Path], Any]] = {  # by suffix; a folder is one of Parquet files
+    ".npy": ArrayFile.load,
+    ".parquet": Parquet,
+    ".pq": Parquet,
+    ".arrow": Arrow,
+    ".feather": Arrow,
+}
+
+
+def source_of(path: Path) -> Any:
+    """The rows of a file or of a folder of Parquet files, as a `Source` that states its number of rows."""
+    make = Parquet if path.is_dir() else FORMATS.get(path.suffix.lower())
+    if make is None:
+        raise ValueError(
+            f"{path} is not a file that rows are read from: give .npy, .parquet, .arrow or .feather, or a folder of "
+            ".parquet files"
+        )
+    return make(path)
+
+
+def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None, allow_missing: bool = False) -> Rows:
+    """Rows, in their own units, of what is not a dense array in memory.
+
+    Parameters
+    ----------
+    X : path, Source such as Parquet, numpy.memmap, CSR matrix, Dask collection, or function that returns chunks
+    weights : array of shape (N,) or None
+        How often each row counts.
+    dtype : type or None
+        Type of the chunks; None takes that of X if it is float32, and double precision otherwise.
+    allow_missing : bool
+        Whether values may be missing; NaN is refused if not.
+    """
+    if hasattr(X, "__dask_graph__"):
+        from blockmix.rows.dask import DaskRows
+
+        return DaskRows.of(X, weights, dtype, allow_missing)
+    source: Source
+    if isinstance(X, np.memmap):
+        source = ArrayFile.of(X)
+    elif isinstance(X, (str, os.PathLike)):
+        source = source_of(Path(X))
+    elif isinstance(X, Iterator):
+        raise TypeError("X can be read only once, and a fit reads it many times: give the function that makes it")
+    elif issparse(X):
+        source = SparseTable(X)
+    else:
+        source = X if hasattr(X, "pieces") else ChunkFactory.of(X)
+    return StreamedRows.of(source, weights, dtype, allow_missing)
+
+
+def needed(module: str, extra: str) -> Any:
+    """Import a module, or raise an ImportError that names the extra to install.
+
+    Examples
+    --------
+    >>> needed("no_such_module", "app")
+    Traceback (most recent call last):
+    ImportError: no_such_module is needed and not installed: pip install 'blockmix[app]'
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise ImportError(f"{package} is needed and not installed: pip install 'blockmix[{extra}]'") from None

@@ -1,1 +1,0 @@
-"""Choosing the numbers of components and column groups."""

@@ -1,0 +1,1 @@
+"""Starts: where EM begins."""

@@ -1,1 +1,0 @@
-"""Covariances with column groups: moments, partitions, blocks and their objective. NumPy and SciPy only."""
