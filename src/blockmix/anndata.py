@@ -68,7 +68,10 @@ def fit(
         X = pandas.DataFrame(X, columns=[str(name) for name in adata.var_names], copy=False)
     model = GaussianBiclustering(n_components, **params).fit(X)
     probabilities = model.predict_proba(X)
-    _remove_groups(adata, key_added)
+    # An earlier fit may have written its groups to the other place.
+    adata.varm.pop(f"{key_added}_groups", None)
+    if f"{key_added}_group" in adata.var:
+        del adata.var[f"{key_added}_group"]
     clusters = pandas.Categorical.from_codes(model.row_labels_, [str(g) for g in range(n_components)])
     adata.obs[key_added] = pandas.Series(clusters, index=adata.obs_names)
     adata.obs[f"{key_added}_probability"] = probabilities.max(axis=1)
@@ -91,8 +94,8 @@ def matrix(adata: AnnData, layer: str | None) -> Any:
         There is no such layer, or no X.
     """
     if layer is not None and layer not in adata.layers:
-        known = f"the layers are {', '.join(adata.layers)}" if adata.layers else "there are none"
-        raise ValueError(f"there is no layer {layer!r}: {known}")
+        layers = f"the layers are {', '.join(adata.layers)}" if adata.layers else "there are none"
+        raise ValueError(f"there is no layer {layer!r}: {layers}")
     X: Any = adata.X if layer is None else adata.layers[layer]
     if X is None:
         raise ValueError("X is empty: name a layer")
@@ -101,20 +104,17 @@ def matrix(adata: AnnData, layer: str | None) -> Any:
     return X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
 
 
-def _remove_groups(adata: AnnData, key: str) -> None:
-    """Remove the groups of an earlier fit, which this one may write to the other place."""
-    adata.varm.pop(f"{key}_groups", None)
-    if f"{key}_group" in adata.var:
-        del adata.var[f"{key}_group"]
-
-
 def _summary(model: GaussianBiclustering, X: Any, layer: str | None) -> dict[str, Any]:
     """Content of uns: strings, numbers and arrays, which every h5ad file can hold."""
     given = {"layer": layer, **model.get_params(deep=False)}
-    plain = {name: value if isinstance(value, (str, int, float)) else str(value) for name, value in given.items()}
+    params = {
+        name: value if isinstance(value, (str, int, float)) else str(value)
+        for name, value in given.items()
+        if value is not None
+    }
     return {
         "version": blockmix.__version__,
-        "params": {name: value for name, value in plain.items() if given[name] is not None},
+        "params": params,
         "weights": model.weights_,
         "means": model.means_,
         "n_column_groups": model.n_column_groups_,

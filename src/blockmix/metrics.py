@@ -259,25 +259,21 @@ def npmi_coherence(groups: Partition | ArrayLike | Sequence[ArrayLike], document
     """
     given: Any = document_term_matrix
     values: Any = given if sparse.issparse(given) else np.asarray(given)
-    held = sparse.csr_array(values).astype(bool).astype(float)
+    holds = sparse.csr_array(values).astype(bool).astype(float)
     scores = []
-    for columns in _column_groups(groups, int(held.shape[1])):
+    for columns in _column_groups(groups, int(holds.shape[1])):
         if len(columns) > 1:
-            own = held[:, columns]
-            together = (own.T @ own).toarray() / held.shape[0]
-            scores.append(float(_npmi(together)[np.triu_indices(len(columns), 1)].mean()))
+            terms = holds[:, columns]
+            together = (terms.T @ terms).toarray() / holds.shape[0]
+            alone = together.diagonal()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                npmi = np.log(together / np.outer(alone, alone)) / -np.log(together)
+            # Limits: a pair that never occurs together, and one that is in every document.
+            npmi = np.where(together == 0, -1.0, np.where(together == 1, 1.0, npmi))
+            scores.append(float(npmi[np.triu_indices(len(columns), 1)].mean()))
     if not scores:
         raise ValueError("no group has two terms, so none has a coherence")
     return float(np.mean(scores))
-
-
-def _npmi(together: FloatArray) -> FloatArray:
-    """NPMI of each pair, shape (c, c), from the shares of documents that hold both; the diagonal: that hold one."""
-    alone = together.diagonal()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.log(together / np.outer(alone, alone)) / -np.log(together)
-    # Limits: a pair that never occurs together, and one that is in every document.
-    return np.where(together == 0, -1.0, np.where(together == 1, 1.0, values))
 
 
 def _column_groups(groups: Any, p: int) -> list[IntArray]:
@@ -287,10 +283,10 @@ def _column_groups(groups: Any, p: int) -> list[IntArray]:
         if len(labels) != p:
             raise ValueError(f"groups has {len(labels)} labels for the {p} columns of document_term_matrix")
         return [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    found = [np.asarray(columns, dtype=np.intp) for columns in groups]
-    for columns in found:
+    listed = [np.asarray(columns, dtype=np.intp) for columns in groups]
+    for columns in listed:
         if len(columns) and (columns.min() < 0 or columns.max() >= p):
             raise ValueError(
                 f"groups holds columns {columns.min()} to {columns.max()}, but document_term_matrix has {p} of them"
             )
-    return found
+    return listed

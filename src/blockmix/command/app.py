@@ -109,7 +109,7 @@ def fit(options: MixtureOptions, line: str) -> None:
     MixtureOptions,
     "wine.csv --components 1:6",
     "wine.csv --components 2:4 --groups auto,2:6 --criterion icl",
-    "large.parquet --components 2,4,8,16 --jobs 4",
+    "large.parquet --components 2,4,8,16",
 )
 def select(options: MixtureOptions, line: str) -> None:
     """Compare numbers of row clusters and of column groups: another name of fit.

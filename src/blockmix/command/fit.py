@@ -261,9 +261,8 @@ def _compare(
                 options.groups,
                 criterion=options.criterion,
                 estimator=prototype,
-                n_jobs=options.jobs,
                 callback=fitted,
-                on_iteration=iterated if options.jobs is None else None,
+                on_iteration=iterated,
                 stability=stability,
                 **kinds,
             )

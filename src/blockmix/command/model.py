@@ -31,7 +31,7 @@ from blockmix.estimators.validation import takes_missing
 from blockmix.files.archive import replacing
 from blockmix.partition import FloatArray, IntArray, column_names
 from blockmix.rows.files import needed
-from blockmix.selection import CRITERIA, KINDS, SelectionRow, Study
+from blockmix.selection import CRITERIA, KINDS, SelectionRow
 
 _MARK = b'id="report-data"'  # in every page that blockmix writes
 
@@ -194,7 +194,7 @@ def report_again(options: ReportOptions, line: str) -> None:
         note(f"the page shows no data ({error}): give FILE after the model to include them")
     if output.GROUPS in summary.get("files", ()):
         note(f"the page does not show the stability: blockmix stability {path} writes one that does")
-    fitted = Fitted(model, _stored_comparison(model, summary), summary.get("warnings"))
+    fitted = Fitted(model, _stored_comparison(summary), summary.get("warnings"))
     with warnings_collected():
         results.write_report_page(page, fitted, table, label, summary.get("command", line))
     print(f"Written: {page}")
@@ -227,7 +227,7 @@ def measure_again(options: StabilityOptions, line: str) -> None:
             names = results.write_stability(folder, stability, options.raw_text)
             about["files"] = [*names, output.SUMMARY, output.REPORT]
             output.write_json(folder / output.SUMMARY, about)
-            fitted = Fitted(model, _stored_comparison(model, summary), summary.get("warnings"), stability=stability)
+            fitted = Fitted(model, _stored_comparison(summary), summary.get("warnings"), stability=stability)
             results.write_report_page(folder / output.REPORT, fitted, table, label, line)
     if options.json:
         output.print_json(about | {"groups": [vars(group) for group in stability.groups]})
@@ -274,7 +274,7 @@ def _fitted_table(
     return table
 
 
-def _stored_comparison(model: Any, summary: dict[str, Any]) -> SelectionTable | None:
+def _stored_comparison(summary: dict[str, Any]) -> SelectionTable | None:
     """The candidates that the model was chosen from."""
     if "selection" not in summary:
         return None
@@ -285,5 +285,4 @@ def _stored_comparison(model: Any, summary: dict[str, Any]) -> SelectionTable | 
         others = {name: value for name, value in line.items() if name not in kind}
         groups = tuple(map(int, line["groups"].split()))
         rows.append(SelectionRow(**others | numbers | {"groups": groups, "kind": kind}))
-    study = Study((), None, model, (), (), stability="least_stable" in summary["selection"][0])
-    return SelectionTable(tuple(rows), summary["criterion"], study)
+    return SelectionTable(tuple(rows), summary["criterion"])

@@ -176,7 +176,6 @@ class MixtureOptions(MoreOptions, ReadingOptions, WritingOptions):
         ),
     ] = "normal"
     criterion: Annotated[Any, Option(f"Of a comparison: {', '.join(CRITERIA)}.", "NAME", choice(*CRITERIA))] = "bic"
-    jobs: Annotated[int | None, Option("Number of candidates fitted at the same time.", "N", limits=COUNT)] = None
     scale: Annotated[bool, Option("Standardize the columns. The clusters do not depend on it; means and BIC do.")] = (
         False
     )

@@ -20,10 +20,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
-from blockmix.blocks.blocks import Layout, within
+from blockmix.blocks.blocks import Layout, best_blocks, within
 from blockmix.blocks.moments import Moments, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
-from blockmix.em.parameters import Parameters, best_blocks, distances, log_joint
+from blockmix.em.parameters import Parameters, distances, log_joint
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.resampling import covariance_stability
 from blockmix.estimators.stability import Stability

@@ -1,7 +1,7 @@
 """Models in files: `load`, and whether the attributes of an estimator that was read from a file form a fitted model.
 
-A file may hold anything, so types and shapes are checked, and that the attributes agree with each other. The objects in
-them were checked when they were built (`stored`). What is not a valid model raises a ValueError.
+Types and shapes of the attributes are checked, and that they agree with each other; the objects in them were checked
+when they were built (`stored`). What is not a valid model raises a ValueError.
 """
 
 from __future__ import annotations
@@ -21,113 +21,97 @@ from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.factor import FactorBiclustering, check_letters
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.importance import Topic
-from blockmix.estimators.stored import VALUES, is_label, is_positive, is_real, require, restore_state
-from blockmix.estimators.terms import Lexicon, default_vectorizer
+from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.stored import VALUES, is_label, is_positive, is_real, require
+from blockmix.estimators.terms import Lexicon
 from blockmix.estimators.topics import TopicBiclustering
-from blockmix.files import checkpoint as model_file
-from blockmix.files.archive import Refusal
+from blockmix.files.archive import Refusal, reading
+from blockmix.files.checkpoint import CHECKPOINT
+from blockmix.files.values import TAG, Codec, unpack
+from blockmix.partition import Partition
 from blockmix.rows import Resolution
 
-# Fitted attributes that are arrays, by shape: a letter stands for the same length in all of them.
-_NUMBERS = {
-    "weights_": "G",
-    "means_": "Gp",
-    "location_": "p",
-    "scale_": "p",
-    "shrinkage_": "K",
-    "_group_means": "K",
-    "outlier_scores_": "N",
+# Fitted attributes by what they are: a type; the shape of finite numbers, in which a letter is the same length
+# everywhere; or the length of labels, what they number, and the least one (a document without terms has topic −1).
+_KINDS: dict[Any, str] = {
+    "G": "weights_",
+    "Gp": "means_",
+    "p": "location_ scale_",
+    "K": "shrinkage_ _group_means",
+    "N": "outlier_scores_",
+    ("G", "G", 0): "components_",
+    ("N", "G", 0): "row_labels_",
+    ("D", "G", -1): "labels_",
+    ("t", "K", 0): "term_labels_",
+    ("n", "D", 0): "without_terms_",
+    bool: "converged_",
+    str: "outcome_",
+    Integral: "n_features_in_ n_vocabulary_ n_iter_",
+    Real: "log_likelihood_ common_correlation_",
+    tuple: "loadings_ block_shapes_",
+    list: "warnings_ starts_ topics_ term_groups_ group_names_",
+    np.ndarray: "log_likelihood_trace_ feature_names_in_ terms_ importance_",
+    Partition: "partition_",
+    Resolution: "resolution_",
+    Mixture: "mixture_",
+    Lexicon: "_lexicon",
 }
-_STRINGS = {"feature_names_in_": "p", "terms_": "t"}
-# Labels: their own length, the length of what they number, and the least; a document without terms has the topic −1.
-_LABELS = {
-    "components_": ("G", "G", 0),
-    "row_labels_": ("N", "G", 0),
-    "labels_": ("N", "G", -1),
-    "term_labels_": ("t", "K", 0),
-    "without_terms_": ("n", "N", 0),
-}
-_TYPES: dict[str, type] = {
-    "n_features_in_": Integral,
-    "n_vocabulary_": Integral,
-    "n_iter_": Integral,
-    "converged_": bool,
-    "outcome_": str,
-    "log_likelihood_": Real,
-    "common_correlation_": Real,
-    "loadings_": tuple,
-    "block_shapes_": tuple,
-    "log_likelihood_trace_": np.ndarray,
-    "warnings_": list,
-    "starts_": list,
-    "topics_": list,
-    "term_groups_": list,
-    "group_names_": list,
-}
+_MIXTURE = "n_features_in_ weights_ means_ row_labels_ resolution_ log_likelihood_ n_iter_ converged_ outcome_ starts_"
 
 
-def _check_attributes(model: Any, *needed: str) -> dict[str, int]:
-    """Check the attributes that are named above, and return the lengths by letter."""
+def _lengths(model: Any, needed: str) -> dict[str, int]:
+    """Check each attribute by itself, and return the lengths by letter."""
     state, lengths = vars(model), dict[str, int]()
-    absent = [name for name in needed if name not in state]
-    require(not absent, f"{', '.join(absent)} missing")
-
-    def shape(name: str, letters: str) -> tuple[int, ...]:
-        found: tuple[int, ...] = np.shape(state[name])
-        require(len(found) == len(letters), f"{name} has shape {found}")
-        known = tuple(map(lengths.setdefault, letters, found))
-        require(found == known, f"{name} has shape {found} instead of {known}")
-        return found
-
-    for name in filter(state.__contains__, _NUMBERS):
-        require(is_real(state[name], shape(name, _NUMBERS[name])), f"{name} holds other than finite numbers")
-    for name in filter(state.__contains__, _STRINGS):
-        shape(name, _STRINGS[name])
-        require(_all(state[name], str), f"{name} holds other than strings")
-    for name in filter(state.__contains__, _LABELS):
-        letters, numbered, least = _LABELS[name]
-        found = is_label(state[name], shape(name, letters), lengths[numbered], least)
-        require(found, f"{name} holds impossible labels")
-    for name in filter(state.__contains__, _TYPES):
-        require(isinstance(state[name], _TYPES[name]), f"{name} is a {type(state[name]).__name__}")
+    missing = [name for name in needed.split() if name not in state]
+    require(not missing, f"{', '.join(missing)} missing")
+    for kind, name in [(kind, name) for kind, names in _KINDS.items() for name in names.split() if name in state]:
+        value = state[name]
+        if isinstance(kind, type):
+            require(isinstance(value, kind), f"{name} is a {type(value).__name__}")
+            continue
+        letters, *numbered = kind if isinstance(kind, tuple) else (kind,)
+        shape: tuple[int, ...] = np.shape(value)
+        require(len(shape) == len(letters), f"{name} has shape {shape}")
+        expected = tuple(map(lengths.setdefault, letters, shape))
+        require(shape == expected, f"{name} has shape {shape} instead of {expected}")
+        if numbered:
+            require(is_label(value, shape, lengths[numbered[0]], numbered[1]), f"{name} holds impossible labels")
+        else:
+            require(is_real(value, shape), f"{name} holds other than finite numbers")
+    for name, length in (("feature_names_in_", lengths.get("p")), ("terms_", lengths.get("t"))):
+        right = name not in state or (state[name].shape == (length,) and _all(state[name], str))
+        require(right, f"{name} is not {length} strings")
     return lengths
 
 
-def _check_mixture(model: Any, *needed: str) -> dict[str, int]:
-    lengths = _check_attributes(model, "n_features_in_", "weights_", "means_", "row_labels_", "_parameters", *needed)
-    require(model.n_features_in_ == lengths["p"], f"n_features_in_ is not {lengths['p']}")
-    if "resolution_" in vars(model):  # not in files of version 0.1
-        resolution = model.resolution_
-        known = isinstance(resolution, Resolution) and (resolution.columns < lengths["p"]).all()
-        require(known, f"resolution_ is not that of {lengths['p']} columns")
-    return lengths
-
-
-def check_gaussian(model: GaussianBiclustering) -> None:
+def _check_gaussian(model: GaussianBiclustering) -> None:
     """Refuse a mixture whose attributes are not those of its parameters."""
-    lengths = _check_mixture(model)
-    parameters = model._parameters
+    lengths = _lengths(model, f"{_MIXTURE} _parameters _groups_chosen outlier_scores_ outlier_groups_ n_values_")
+    parameters, N, p = model._parameters, lengths["N"], lengths["p"]
     require(isinstance(parameters, Parameters), "there is no mixture")
-    if "n_values_" in vars(model):
-        known = is_label(model.n_values_, (lengths["N"],), lengths["p"] + 1)
-        require(known, "n_values_ holds impossible numbers")
-    if "outlier_groups_" in vars(model):  # not in files of earlier versions
-        most = max(partition.n_groups for partition in parameters.blocks.layout.partitions)
-        known = is_label(model.outlier_groups_, (lengths["N"],), most)
-        require(known, "outlier_groups_ holds impossible labels")
+    _check_columns(model, p)
+    require(is_label(model.n_values_, (N,), p + 1), "n_values_ holds impossible numbers")
+    n_groups = max(partition.n_groups for partition in parameters.blocks.layout.partitions)
+    require(is_label(model.outlier_groups_, (N,), n_groups), "outlier_groups_ holds impossible labels")
     pairs = ((parameters.weights, model.weights_), (parameters.means, model.means_))
     same = all(np.array_equal(values.astype(public.dtype), public) for values, public in pairs)
     require(same, "weights_ or means_ are not those of the mixture")
     with np.errstate(over="ignore"):
         deviations = parameters.blocks.factors[parameters.blocks.layout.diagonal].astype(model.means_.dtype)
-    require(is_positive(deviations) and np.isfinite(deviations).all(), "a covariance is beyond the range of means_")
+    require(is_positive(deviations), "a covariance is beyond the range of means_")
 
 
-def check_factor(model: FactorBiclustering) -> None:
+def _check_columns(model: Any, p: int) -> None:
+    require(model.n_features_in_ == p, f"n_features_in_ is not {p}")
+    require((model.resolution_.columns < p).all(), f"resolution_ is not that of {p} columns")
+
+
+def _check_factor(model: FactorBiclustering) -> None:
     """Refuse a factor mixture whose attributes are not those of its parameters."""
-    lengths = _check_mixture(model, "location_", "scale_", "_letters")
+    lengths = _lengths(model, f"{_MIXTURE} _parameters location_ scale_ _letters")
     parameters = model._parameters
     require(isinstance(parameters, FactorParameters), "there is no mixture")
+    _check_columns(model, lengths["p"])
     check_letters(model._letters)
     require(is_positive(model.scale_), "scale_ is not above 0")
     require(parameters.means.shape == (lengths["G"], lengths["p"]), "the mixture has other components or columns")
@@ -137,40 +121,31 @@ def check_factor(model: FactorBiclustering) -> None:
     require(same, "weights_ or means_ are not those of the mixture")
 
 
-def check_block_diagonal(model: BlockDiagonalCovariance) -> None:
+def _check_block_diagonal(model: BlockDiagonalCovariance) -> None:
     """Refuse a covariance whose groups, location and blocks do not fit together."""
-    lengths = _check_attributes(
-        model,
-        "n_features_in_",
-        "location_",
-        "partition_",
-        "blocks_",
-        "shrinkage_",
-        "loadings_",
-        "block_shapes_",
-        "common_correlation_",
+    needed = (
+        "n_features_in_ location_ partition_ blocks_ shrinkage_ loadings_ block_shapes_ common_correlation_ linkage_"
     )
-    p, blocks = lengths["p"], model.blocks_
+    lengths = _lengths(model, needed)
+    p, blocks, shapes, loadings = lengths["p"], model.blocks_, model.block_shapes_, model.loadings_
     require(isinstance(blocks, Blocks) and model.partition_ == blocks.partition, "blocks_ has other groups")
     require(model.n_features_in_ == blocks.partition.n_columns == p, f"n_features_in_ is not {p}")
     require(lengths["K"] == blocks.partition.n_groups, "shrinkage_ is not one number per group")
-    sizes, shapes, loadings = blocks.partition.sizes.tolist(), model.block_shapes_, model.loadings_
+    sizes = blocks.partition.sizes.tolist()
     require(_all(shapes, str) and len(shapes) == len(sizes), "block_shapes_ is not one name per group")
-    known = len(loadings) == len(sizes) and all(map(_is_loading, loadings, sizes))
-    require(known, "loadings_ is not one array per group, or None")
-    tree = vars(model).get("linkage_")
-    require(tree is None or is_real(tree, (p - 1, 4)), "linkage_ is no tree of the columns")
+    suit = [
+        Q is None or (np.ndim(Q) == 2 and is_real(Q, (c, Q.shape[1]))) for Q, c in zip(loadings, sizes, strict=False)
+    ]
+    require(len(loadings) == len(sizes) and all(suit), "loadings_ is not one array per group, or None")
+    require(model.linkage_ is None or is_real(model.linkage_, (p - 1, 4)), "linkage_ is not a tree of the columns")
 
 
-def _is_loading(loading: Any, c: int) -> bool:
-    return loading is None or (np.ndim(loading) == 2 and is_real(loading, (c, loading.shape[1])))
-
-
-def check_topics(model: TopicBiclustering) -> None:
+def _check_topics(model: TopicBiclustering) -> None:
     """Refuse topics that do not fit the mixture, the terms or the vocabulary."""
-    needed = ("labels_", "components_", "term_labels_", "terms_", "importance_", "_group_means", "term_groups_")
-    lengths = _check_attributes(
-        model, *needed, "group_names_", "topics_", "without_terms_", "mixture_", "_lexicon", "n_vocabulary_"
+    lengths = _lengths(
+        model,
+        "labels_ components_ term_labels_ terms_ importance_ _group_means term_groups_ group_names_ topics_ "
+        "without_terms_ mixture_ _lexicon n_vocabulary_",
     )
     G, K, t = (lengths[letter] for letter in "GKt")
     require(model.mixture_.means_.shape == (G, t), "the mixture has other topics or terms")
@@ -181,17 +156,35 @@ def check_topics(model: TopicBiclustering) -> None:
     sizes = len(model.topics_), len(model.term_groups_), len(model.group_names_)
     require(sizes == (G, K, K), f"there are not {G} topics and {K} groups of terms")
     require(_all(model.topics_, Topic) and _all(model.group_names_, str), "a topic or the name of a group is missing")
-    lexicon = model._lexicon
-    v, vectorizer, idf = lexicon.n_vocabulary, lexicon.vectorizer, getattr(lexicon.weighting, "idf_", None)
-    require(isinstance(v, int) and is_label(lexicon.columns, (t,), v), "the terms are not in the vocabulary")
-    require(idf is None or is_real(idf, (v,)), f"there are not {v} weights of terms")
-    if vectorizer is not None:
-        words = vectorizer.vocabulary
-        require(_all(words, str) and len(set(words)) == len(words) == v, f"the vocabulary has not {v} terms")
+    require(model._lexicon.columns.shape == (t,), "the vocabulary has other terms")
 
 
 def _all(values: Iterable[object], cls: type) -> bool:
     return all(isinstance(value, cls) for value in values)
+
+
+def _restored(cls: Any, check: Callable[[Any], None], **attributes: Any) -> Any:
+    """The estimator with these parameters and fitted attributes, checked."""
+    names = cls._get_param_names()
+    model = cls(**{name: attributes.pop(name) for name in names if name in attributes})
+    for name, value in attributes.items():
+        if not name.isidentifier() or name.startswith("__") or hasattr(cls, name):
+            raise ValueError(f"{name!r} is not a fitted attribute")
+        setattr(model, name, value)
+    if any(name.endswith("_") or name == "_parameters" for name in attributes):
+        check(model)
+    return model
+
+
+ESTIMATORS = {
+    cls.__name__: Codec(cls, build=partial(_restored, cls, check))
+    for cls, check in (
+        (BlockDiagonalCovariance, _check_block_diagonal),
+        (FactorBiclustering, _check_factor),
+        (GaussianBiclustering, _check_gaussian),
+        (TopicBiclustering, _check_topics),
+    )
+}
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
@@ -215,38 +208,12 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     FileNotFoundError
         There is no such file.
     ValueError
-        The file is damaged, holds something else, or was written by a newer version.
+        The file is damaged, holds something else, or was written by another version.
     """
-    return model_file.load(path, ESTIMATORS, VALUES.with_classes(classes))
-
-
-def _restored(cls: Any, check: Callable[[Any], None], parameters: dict[str, Any], state: dict[str, Any]) -> Any:
-    """The estimator with these parameters and this fitted state, checked."""
-    unknown = sorted(set(parameters) - set(cls._get_param_names()))
-    if unknown:
-        raise Refusal(f"has a parameter {unknown[0]!r}, which this version of blockmix does not know: update blockmix")
-    model = cls(**parameters)
-    restore_state(model, state)
-    if any(name.endswith("_") for name in vars(model)) or hasattr(model, "_parameters"):
-        check(model)
-    return model
-
-
-def _restored_topics(parameters: dict[str, Any], state: dict[str, Any]) -> TopicBiclustering:
-    """The estimator from what its method `save` has written: the mixture and the lexicon as plain values."""
-    if "mixture_" in state:
-        state["mixture_"] = _restored(GaussianBiclustering, check_gaussian, *state["mixture_"])
-        vectorizer = default_vectorizer(parameters["stop_words"], parameters["ngrams"])
-        state["_lexicon"] = Lexicon.unpacked(state["_lexicon"], vectorizer)
-    model: TopicBiclustering = _restored(TopicBiclustering, check_topics, parameters, state)
-    return model
-
-
-ESTIMATORS: dict[str, model_file.Restore] = {
-    cls.__name__: partial(_restored, cls, check)
-    for cls, check in (
-        (BlockDiagonalCovariance, check_block_diagonal),
-        (FactorBiclustering, check_factor),
-        (GaussianBiclustering, check_gaussian),
-    )
-} | {"TopicBiclustering": _restored_topics}
+    with reading(path) as (content, arrays):
+        name = content[TAG]
+        if name == CHECKPOINT:
+            raise Refusal("is the checkpoint of an unfinished fit: give it as checkpoint= to the same fit")
+        if name not in ESTIMATORS:
+            raise Refusal(f"holds a {name!r}, which this version of blockmix does not know")
+        return unpack(content, arrays, VALUES.extended([*ESTIMATORS.values(), *map(Codec, classes)]))

@@ -1,15 +1,17 @@
-"""Stability: how often column groups and clusters come back when the rows are weighed at random.
+"""Stability: how often column groups and clusters come back when the rows are reweighted at random.
 
-The figures are shares of resamples. They show what depends on chance in the sample, not whether the model is right.
+The figures are shares of resamples: they count how the fitted groups fare in those of each resample, and how clusters
+overlap with those of each refit. They show what depends on chance in the sample, not whether the model is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.metrics.cluster import contingency_matrix
 
 from blockmix import plotting
 from blockmix.partition import FloatArray, IntArray, Partition
@@ -60,7 +62,8 @@ class GroupStability:
     @property
     def verdict(self) -> str:
         """`again` in a word."""
-        return verdict(self.again, ((0.9, "firm"), (0.75, "likely"), (0.5, "open")), "not settled by these rows")
+        levels = ((0.9, "firm"), (0.75, "likely"), (0.5, "open"))
+        return next((word for least, word in levels if self.again >= least), "not settled by these rows")
 
 
 @dataclass(frozen=True)
@@ -88,17 +91,12 @@ class ClusterStability:
     @property
     def verdict(self) -> str:
         """`stability` in a word."""
-        return verdict(self.stability, ((0.95, "firm"), (0.85, "likely")), "not found again")
-
-
-def verdict(share: float, levels: tuple[tuple[float, str], ...], otherwise: str) -> str:
-    """The word of the first level that a share reaches."""
-    return next((word for least, word in levels if share >= least), otherwise)
+        return "firm" if self.stability >= 0.95 else "likely" if self.stability >= 0.85 else "not found again"
 
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """How often column groups and clusters come back when the rows are weighed at random.
+    """How often column groups and clusters come back when the rows are reweighted at random.
 
     Attributes
     ----------
@@ -130,28 +128,27 @@ class Stability:
 
     @property
     def n_resamples(self) -> int:
-        """Number of random weighings of the columns."""
+        """Number of resamples of the column groups."""
         return int(self.n_groups.shape[1])
 
     def to_frame(self) -> Any:
         """The groups as a pandas data frame, one row per group."""
-        pandas = needed("pandas", "app")
         names = ["component", "columns", "size", "again", "split", "joined", "joined_with", "joined_share", "weakest"]
-        rows = [
-            {**vars(group), "columns": ", ".join(group.columns), "size": len(group.columns)} for group in self.groups
-        ]
-        return pandas.DataFrame(rows, columns=names)
+        more = [{"columns": ", ".join(group.columns), "size": len(group.columns)} for group in self.groups]
+        rows = [vars(group) | texts for group, texts in zip(self.groups, more, strict=True)]
+        return needed("pandas", "app").DataFrame(rows, columns=names)
 
     def clusters_to_frame(self) -> Any:
         """The clusters as a pandas data frame, one row per cluster; empty without refits."""
-        pandas = needed("pandas", "app")
         names = ["component", "rows", "stability", "dissolved", "certainty"]
-        return pandas.DataFrame([vars(cluster) for cluster in self.clusters or ()], columns=names)
+        return needed("pandas", "app").DataFrame([vars(cluster) for cluster in self.clusters or ()], columns=names)
 
     def plot_pairs(self, component: int = 0, *, ax: Axes | None = None) -> Axes:
         """Heat map of the shares of resamples in which two columns are together, in group order."""
-        g = self._covariance(component)
-        title = f"component {component}" if len(self.partitions) > 1 else ""
+        n = len(self.partitions)
+        if not 0 <= component < max(n, len(self.clusters or ())):
+            raise ValueError(f"component={component} must be from 0 to {n - 1}")
+        g, title = (component, f"component {component}") if n > 1 else (0, "")
         return plotting.share_heatmap(self.pairs[g], self.partitions[g], names=self.names, title=title, ax=ax)
 
     def plot_clusters(self, *, ax: Axes | None = None) -> Axes:
@@ -180,29 +177,100 @@ class Stability:
     def __str__(self) -> str:
         lines = [f"{self.n_resamples} resamples of the column groups, {self.n_refits} refits of the clusters"]
         for g in range(len(self.partitions)):
-            own = [group for group in self.groups if group.component == g]
+            groups = [group for group in self.groups if group.component == g]
             lines.append(f"component {g}: {self.heading(g)}" if len(self.partitions) > 1 else self.heading(g))
-            lines += [f"  {_listed(group.columns)}: {self.words(group)}" for group in own[:_LINES]]
-            lines += [f"  and {len(own) - _LINES} more groups: see to_frame()"] if len(own) > _LINES else []
-        return "\n".join([*lines, *self._cluster_lines(), NOTE])
+            for group in groups[:_LINES]:
+                rest = len(group.columns) - _LISTED
+                more = f" and {rest} more" if rest > 0 else ""
+                lines.append(f"  {', '.join(group.columns[:_LISTED])}{more}: {self.words(group)}")
+            lines += [f"  and {len(groups) - _LINES} more groups: see to_frame()"] if len(groups) > _LINES else []
+        lines += ["cluster    rows  stability  dissolved  certainty"] if self.clusters is not None else []
+        for cluster in self.clusters or ():
+            figures = f"{cluster.stability:9.2f}  {cluster.dissolved:9.2f}  {cluster.certainty:9.2f}"
+            lines.append(f"{cluster.component:7}  {cluster.rows:6}  {figures}  {cluster.verdict}")
+        return "\n".join([*lines, NOTE])
 
     __repr__ = __str__
 
-    def _cluster_lines(self) -> Iterator[str]:
-        if self.clusters is None:
-            return
-        yield "cluster    rows  stability  dissolved  certainty"
-        for found in self.clusters:
-            figures = f"{found.stability:9.2f}  {found.dissolved:9.2f}  {found.certainty:9.2f}"
-            yield f"{found.component:7}  {found.rows:6}  {figures}  {found.verdict}"
 
-    def _covariance(self, component: int) -> int:
-        n = len(self.partitions)
-        if not 0 <= component < max(n, len(self.clusters or ())):
-            raise ValueError(f"component={component} must be from 0 to {n - 1}")
-        return component if n > 1 else 0
+def column_stability(
+    fitted: Sequence[Partition], resampled: Iterable[Sequence[Partition]], names: Sequence[str]
+) -> Stability:
+    """Stability of the fitted groups of each covariance, given those of each resample.
+
+    An interrupt ends the resamples early; those so far count.
+    """
+    p = len(names)
+    together = np.zeros((len(fitted), p, p), dtype=np.float32)
+    stays = np.zeros((len(fitted), p))
+    counts = [np.zeros((3, partition.n_groups)) for partition in fitted]  # again, split, joined
+    n_groups: list[list[int]] = []
+    try:
+        for partitions in resampled:
+            for g, partition in enumerate(partitions):
+                together[g] += partition.labels[:, None] == partition.labels
+                column_stays, returned = _returned(fitted[g], partition)
+                stays[g] += column_stays
+                counts[g] += returned
+            n_groups.append([int((partition.sizes > 1).sum()) for partition in partitions])
+    except KeyboardInterrupt:
+        if not n_groups:
+            raise
+    B = len(n_groups)
+    together /= B
+    stays /= B
+    groups = [
+        _group(g, columns, counts[g][:, k] / B, together[g], stays[g], names)
+        for g, partition in enumerate(fitted)
+        for k, columns in enumerate(partition.groups)
+        if len(columns) > 1
+    ]
+    return Stability(tuple(groups), together, stays, np.array(n_groups).T, None, tuple(fitted), tuple(names))
 
 
-def _listed(columns: tuple[str, ...]) -> str:
-    rest = len(columns) - _LISTED
-    return ", ".join(columns[:_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+def _returned(fitted: Partition, other: Partition) -> tuple[FloatArray, FloatArray]:
+    """Whether each column stays with its group (p,), and whether each group is there again, split, joined (3, K)."""
+    both = contingency_matrix(fitted.labels, other.labels)
+    jaccard = both / (fitted.sizes[:, None] + other.sizes - both)
+    nearest = jaccard.argmax(axis=1)
+    split = (both > 0).sum(axis=1) > 1
+    joined = ((both > 0) & (other.sizes > both)).any(axis=1)
+    again = jaccard[np.arange(len(jaccard)), nearest] == 1
+    return other.labels == nearest[fitted.labels], np.stack([again, split, joined])
+
+
+def _group(
+    g: int, columns: IntArray, shares: FloatArray, together: FloatArray, stays: FloatArray, names: Sequence[str]
+) -> GroupStability:
+    outside = np.setdiff1d(np.arange(len(names)), columns)
+    mean = together[np.ix_(columns, outside)].mean(axis=0, dtype=float)
+    joins = int(mean.argmax()) if len(outside) and mean.max() > 0 else None
+    joined_with, joined_share = (None, 0.0) if joins is None else (names[outside[joins]], float(mean[joins]))
+    weakest = names[columns[stays[columns].argmin()]]
+    again, split, joined = shares.tolist()
+    members = tuple(names[j] for j in columns)
+    return GroupStability(g, members, again, split, joined, joined_with, joined_share, weakest)
+
+
+def cluster_stability(
+    labels: IntArray, z: FloatArray, refits: Iterable[IntArray]
+) -> tuple[tuple[ClusterStability, ...], int]:
+    """Stability of the clusters with these labels (N,) and probabilities (N, G), and the number of refits.
+
+    Refits are the labels of the rows in each. An interrupt ends them early; those so far count.
+    """
+    G = z.shape[1]
+    sizes = np.bincount(labels, minlength=G)
+    overlaps: list[FloatArray] = []
+    try:
+        for other in refits:
+            both = np.bincount(labels * G + other, minlength=G * G).reshape(G, G)
+            union = sizes[:, None] + np.bincount(other, minlength=G) - both
+            overlaps.append((both / np.maximum(union, 1)).max(axis=1))
+    except KeyboardInterrupt:
+        if not overlaps:
+            raise
+    jaccard, inside = np.stack(overlaps, axis=1), np.eye(G, dtype=bool)[labels]
+    certainty = (z * inside).sum(axis=0) / np.maximum(sizes + (z * ~inside).sum(axis=0), 1e-300)
+    figures = zip(sizes.tolist(), jaccard.mean(axis=1), (jaccard <= 0.5).mean(axis=1), certainty, strict=True)
+    return tuple(ClusterStability(g, n, *map(float, values)) for g, (n, *values) in enumerate(figures)), len(overlaps)

@@ -259,18 +259,3 @@ class Lexicon:
             )
         X: FloatArray = self.weighting.transform(matrix)[:, self.columns].toarray()
         return X
-
-    def packed(self) -> list[Any]:
-        """The lexicon as plain values; works for the default vectorizer and the named weightings."""
-        vocabulary = None if self.vectorizer is None else [str(t) for t in self.vectorizer.get_feature_names_out()]
-        return [vocabulary, getattr(self.weighting, "idf_", None), self.columns, self.n_vocabulary]
-
-    @classmethod
-    def unpacked(cls, values: list[Any], vectorizer: CountVectorizer) -> Lexicon:
-        """The lexicon from the plain values of `packed` and an unfitted vectorizer."""
-        vocabulary, idf, columns, n_vocabulary = values
-        weighting: Any = FunctionTransformer(accept_sparse=True) if idf is None else RelativeTfidf()
-        if idf is not None:
-            weighting.idf_ = idf
-        fitted = None if vocabulary is None else vectorizer.set_params(vocabulary=vocabulary)
-        return cls(fitted, weighting, columns, n_vocabulary)

@@ -25,7 +25,7 @@ from blockmix.estimators import importance, terms
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.stored import fitted_state, save_model
+from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import ParameterError, check_whole
 from blockmix.grouping import Grouping, HierarchicalGrouping, Rule
 from blockmix.partition import FloatArray, IntArray, RandomState
@@ -329,12 +329,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
-        state = fitted_state(self)
-        if "mixture_" in state:
-            mixture = state["mixture_"]
-            state["mixture_"] = [mixture.get_params(deep=False), fitted_state(mixture)]
-            state["_lexicon"] = self._lexicon.packed()
-        save_model(self, path, state)
+        save_model(self, path)
 
     def stability(
         self,

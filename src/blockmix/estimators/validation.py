@@ -40,18 +40,19 @@ class ParameterError(ValueError):
 
 def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows:
     """Standardized rows, at least two and one per component; the estimator takes over their columns."""
-    G, rows = estimator.n_components, None
-    least = max(2, G)
-    if is_elsewhere(X):
+    least = max(2, estimator.n_components)
+    elsewhere = is_elsewhere(X)
+    if elsewhere:
         rows = opened(X, counts(sample_weight, None, least), allow_missing=takes_missing(estimator)).measured()
-        if rows.n_rows < 2:
-            raise ValueError(f"X has {rows.n_rows} row: at least 2 are needed")
+        n_rows = rows.n_rows
+        if n_rows < 2:
+            raise ValueError(f"X has {n_rows} row: at least 2 are needed")
     else:
         X = matrix(estimator, X, accept_sparse="csr", ensure_min_samples=2)
-    n_rows = X.shape[0] if rows is None else rows.n_rows
-    if n_rows < G:
-        raise ParameterError("n_components", G, f"exceeds the n_samples={n_rows} rows of X")
-    if rows is not None:
+        n_rows = X.shape[0]
+    if n_rows < estimator.n_components:
+        raise ParameterError("n_components", estimator.n_components, f"exceeds the n_samples={n_rows} rows of X")
+    if elsewhere:
         _remember(estimator, rows)
     else:
         weights = counts(sample_weight, X, least)

@@ -1,4 +1,8 @@
-"""Atomic files: a file is written under a temporary name in the same folder and renamed when it is complete."""
+"""Archives: files of one JSON value and arrays, written atomically and read without trust.
+
+A file is written under a temporary name in the same folder and renamed when it is complete. A file that is read may be
+damaged or hostile: its size is checked before memory is allocated, and nothing in it can run code.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +21,17 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+
+FORMAT = 2
+PLAIN = "biufU"  # kinds of types that are defined by their bytes alone: numbers, booleans and strings
+
+_DOCUMENT = "model.json"
+_ARRAY = re.compile(r"arrays/(0|[1-9]\d{0,8})\.npy")
+_MAX_MESSAGE = 300  # characters; a hostile file could make it any length
+
+
+class Refusal(Exception):
+    """Why a file is refused: the rest of a sentence that begins with its path."""
 
 
 @contextmanager
@@ -48,15 +63,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         scratch.unlink(missing_ok=True)
 
 
+def remove(path: str | os.PathLike[str]) -> None:
+    """Remove a file, if it exists, and partial files left by a killed process."""
+    target = Path(os.path.realpath(path))
+    for file in [target, *target.parent.glob(f".{glob.escape(target.name)}.*.part")]:
+        file.unlink(missing_ok=True)
+
+
 def write_vectors(path: str | os.PathLike[str], parts: Iterable[NDArray[Any]], dtype: np.dtype[Any]) -> None:
     """Concatenate vectors in one `.npy` file without holding all of them in memory."""
 
     def write_header(length: int) -> None:
         # NumPy pads headers, so that the final length fits in the place of the first.
         stream.seek(0)
-        npy.write_array_header_1_0(
-            stream, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
-        )
+        header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
+        npy.write_array_header_1_0(stream, header)
 
     with replacing(path) as stream:
         write_header(0)
@@ -66,38 +87,19 @@ def write_vectors(path: str | os.PathLike[str], parts: Iterable[NDArray[Any]], d
         write_header((stream.tell() - begin) // dtype.itemsize)
 
 
-def remove(path: str | os.PathLike[str]) -> None:
-    """Remove a file, if it exists, and partial files left by a killed process."""
-    target = Path(os.path.realpath(path))
-    for file in [target, *target.parent.glob(f".{glob.escape(target.name)}.*.part")]:
-        file.unlink(missing_ok=True)
-
-
-# A program that reads format n reads all earlier formats and refuses later ones.
-FORMAT = 1
-
-_DOCUMENT = "model.json"
-_ARRAY = re.compile(r"arrays/(0|[1-9]\d{0,8})\.npy")
-_LONGEST = 300  # characters of an error message; a hostile file could make it any length
-
-
-class Refusal(Exception):
-    """Why a file is refused: the rest of a sentence that begins with its path."""
-
-
-def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> None:
-    """Write JSON content and arrays; the same content gives the same bytes."""
-    document = {"format": FORMAT, **content}
+def write_archive(path: str | os.PathLike[str], content: Any, arrays: Iterable[NDArray[Any]]) -> None:
+    """Write a JSON value and arrays; the same content gives the same bytes."""
     with replacing(path) as stream, ZipFile(stream, "w", ZIP_STORED) as archive:
-        archive.writestr(ZipInfo(_DOCUMENT), json.dumps(document, indent=1, allow_nan=False))
+        document = json.dumps({"format": FORMAT, "content": content}, indent=1, allow_nan=False)
+        archive.writestr(ZipInfo(_DOCUMENT), document)
         for place, array in enumerate(arrays):
             with archive.open(ZipInfo(f"arrays/{place}.npy"), "w", force_zip64=True) as member:
                 npy.write_array(member, array, allow_pickle=False)
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict[int, NDArray[Any]]]]:
-    """Read the document and the arrays of a file for use in the block.
+def reading(path: str | os.PathLike[str]) -> Iterator[tuple[Any, dict[int, NDArray[Any]]]]:
+    """Read the JSON value and the arrays of a file for use in the block.
 
     Whatever a damaged or hostile file raises, here or in the block, becomes one ValueError that begins with the path.
     """
@@ -112,11 +114,11 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], dict
         except Refusal as refusal:
             raise ValueError(f"{path} {refusal}") from None
         except Exception as error:
-            message = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
+            message = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_MESSAGE]
             raise ValueError(f"{path} is damaged ({message}): save the model again") from error
 
 
-def _read(stream: IO[bytes], size: int) -> tuple[dict[str, Any], dict[int, NDArray[Any]]]:
+def _read(stream: IO[bytes], size: int) -> tuple[Any, dict[int, NDArray[Any]]]:
     try:
         archive = ZipFile(stream)
     except BadZipFile:
@@ -125,9 +127,12 @@ def _read(stream: IO[bytes], size: int) -> tuple[dict[str, Any], dict[int, NDArr
         members = archive.infolist()
         _check_members(members, size)
         document = json.loads(archive.read(_DOCUMENT))
-        _check_format(document["format"])
+        if document["format"] != FORMAT:
+            raise Refusal("was saved by another version of blockmix: load it with that version, or fit the model again")
         places = {member: _ARRAY.fullmatch(member.filename) for member in members}
-        return document, {int(place[1]): _array(archive, member) for member, place in places.items() if place}
+        return document["content"], {
+            int(place[1]): _array(archive, member) for member, place in places.items() if place
+        }
 
 
 def _check_members(members: list[ZipInfo], size: int) -> None:
@@ -136,7 +141,7 @@ def _check_members(members: list[ZipInfo], size: int) -> None:
         raise Refusal("is a zip file, but no model was saved in it")
     for member in members:
         if member.filename != _DOCUMENT and not _ARRAY.fullmatch(member.filename):
-            raise Refusal(f"holds {member.filename[:_LONGEST]!r}, which is no part of a saved model")
+            raise Refusal(f"holds {member.filename[:_MAX_MESSAGE]!r}, which is not part of a saved model")
         if member.compress_type != ZIP_STORED or member.compress_size != member.file_size:
             raise Refusal(f"holds {member.filename} compressed: it was not written by blockmix")
     # The directory of a zip file may list the same bytes many times.
@@ -144,31 +149,20 @@ def _check_members(members: list[ZipInfo], size: int) -> None:
         raise Refusal("holds more than its own size: it was not written by blockmix")
 
 
-def _check_format(number: object) -> None:
-    if type(number) is not int or number < 1:
-        raise ValueError(f"{number!r} is no format number")
-    if number > FORMAT:
-        raise Refusal(f"has format {number}, this blockmix reads up to {FORMAT}: update blockmix")
-
-
 def _array(archive: ZipFile, info: ZipInfo) -> NDArray[Any]:
     with archive.open(info) as member:
-        first = npy.read_magic(member)
-        shape, _, dtype = npy.read_array_header_1_0(member) if first == (1, 0) else npy.read_array_header_2_0(member)
+        version = npy.read_magic(member)
+        header = npy.read_array_header_1_0(member) if version == (1, 0) else npy.read_array_header_2_0(member)
+        shape, _, dtype = header
         # Checked before anything is allocated: a header may claim any size.
-        claimed = math.prod(shape) * dtype.itemsize
-        if not is_plain(dtype) or min(shape, default=0) < 0 or claimed != info.file_size - member.tell():
+        plain, claimed = dtype.kind in PLAIN and dtype.itemsize > 0, math.prod(shape) * dtype.itemsize
+        if not plain or min(shape, default=0) < 0 or claimed != info.file_size - member.tell():
             raise ValueError(f"{info.filename} does not hold the array that its header describes")
     with archive.open(info) as member:
         values: NDArray[Any] = npy.read_array(member, allow_pickle=False)
     if dtype.kind == "U":
-        values.tolist()  # raises for bytes that are no characters
+        values.tolist()  # raises for bytes that are not characters
     return values.astype(dtype.newbyteorder("="), copy=False)
-
-
-def is_plain(dtype: np.dtype[Any]) -> bool:
-    """Whether a type is defined by its bytes alone: numbers, booleans and strings."""
-    return dtype.kind in "biufU" and dtype.itemsize > 0
 
 
 def _not_a_zip_file(stream: IO[bytes]) -> str:

@@ -1,12 +1,11 @@
 """Values as JSON and arrays, and back, for files that cannot run code.
 
-`Packer` turns numbers, strings, containers, arrays and objects of known classes into JSON, in which the key "$" names
-the class; `unpack` turns it back. `Codecs` is the table of the known classes. Anything else is refused.
+`pack` turns numbers, strings, containers, arrays and objects of known classes into JSON, in which the key "$" names the
+class; `unpack` turns it back. `Codecs` is the table of the known classes. Anything else is refused.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -16,68 +15,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blockmix.files.archive import Refusal, is_plain
+from blockmix.files.archive import PLAIN, Refusal, write_archive
 
-_TAG = "$"
+TAG = "$"
+Places = dict[int, tuple[int, NDArray[Any]]]  # arrays of a file and their numbers, by id
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, or the attributes of another object without scikit-learn's metadata requests."""
+    if is_dataclass(value):
+        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return {name: item for name, item in vars(value).items() if name != "_metadata_request"}
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How objects of one class are stored: as the arguments that build them again.
-
-    Parameters
-    ----------
-    name : str
-        Name in the file, which stays when the class is renamed.
-    cls : type
-    arguments : callable
-        Gives the arguments of an object, by name.
-    build : callable
-        Gives the object of these arguments, or raises an exception if there is none.
-    """
-
-    name: str
-    cls: type
-    arguments: Callable[[Any], dict[str, Any]]
-    build: Callable[..., Any]
-
-
-def stored(cls: type, check: Callable[[Any], object] | None = None, fields: Mapping[str, str] = {}) -> Codec:
-    """Codec of a dataclass, or of another class whose constructor only stores its arguments.
+    """How objects of one class are stored: by default as the arguments of their constructor.
 
     Parameters
     ----------
     cls : type
     check : callable, optional
-        Raises an exception for an object that cannot be.
-    fields : mapping
-        Arguments that have another name in the file: name in the code → name in the file.
+        Raises an exception for an object that is not valid.
+    arguments : callable
+        Returns the arguments of an object, by name.
+    build : callable, optional
+        Returns the object with these arguments, or raises an exception; the class by default.
+    name : str, optional
+        Name in the file; that of the class by default.
     """
-    in_file = {name: fields.get(name, name) for name in _argument_names(cls)}
-    in_code = {name: key for key, name in in_file.items()}
 
-    def arguments(value: Any) -> dict[str, Any]:
-        return {in_file.get(key, key): item for key, item in _arguments(value).items()}
-
-    def build(**arguments: Any) -> Any:
-        value = cls(**{in_code.get(name, name): item for name, item in arguments.items()})
-        if check is not None:
-            check(value)
-        return value
-
-    return Codec(cls.__name__, cls, arguments, build)
-
-
-def _argument_names(cls: type) -> set[str]:
-    return set(inspect.signature(cls).parameters)
-
-
-def _arguments(value: Any) -> dict[str, Any]:
-    if hasattr(value, "get_params"):
-        return dict(value.get_params(deep=False))
-    if is_dataclass(value):
-        return {name: getattr(value, name) for name in value.__dataclass_fields__}
-    return dict(vars(value))
+    cls: type
+    check: Callable[[Any], object] | None = None
+    arguments: Callable[[Any], dict[str, Any]] = attributes
+    build: Callable[..., Any] | None = None
+    name: str = ""
 
 
 class Codecs:
@@ -86,85 +58,72 @@ class Codecs:
     Parameters
     ----------
     codecs : iterable of Codec
-    open_to : tuple of protocols
-        Objects that satisfy one of them are stored whatever their class is. To load them, add the class.
+    otherwise : callable, optional
+        Whether an object whose class is not in the table can be stored by its attributes. To load it, add the class.
     """
 
-    def __init__(self, codecs: Iterable[Codec], open_to: tuple[type, ...] = ()) -> None:
-        self._by_name = {codec.name: codec for codec in [*_BUILT_IN, *codecs]}
-        self._by_class = {codec.cls: codec for codec in self._by_name.values()}
-        self._open_to = open_to
+    def __init__(self, codecs: Iterable[Codec], otherwise: Callable[[Any], bool] = lambda value: False) -> None:
+        self.by_name = {codec.name or codec.cls.__name__: codec for codec in [*_BUILT_IN, *codecs]}
+        self._names = {codec.cls: name for name, codec in self.by_name.items()}
+        self._otherwise = otherwise
 
-    def with_classes(self, classes: Iterable[type]) -> Codecs:
+    def extended(self, codecs: Iterable[Codec]) -> Codecs:
         """A table with more classes."""
-        return Codecs([*self._by_name.values(), *map(stored, classes)], self._open_to)
+        return Codecs([*self.by_name.values(), *codecs], self._otherwise)
 
-    def named(self, name: str) -> Codec:
-        """The codec of that name in the file."""
-        if name not in self._by_name:
-            raise Refusal(
-                f"holds a {name!r}, which this version of blockmix does not know: update blockmix, or hand a class of "
-                "your own to load(path, classes=[...])"
-            )
-        return self._by_name[name]
-
-    def of(self, value: Any) -> Codec | None:
-        """The codec of a value that is neither JSON nor an array of numbers, or None if it cannot be stored."""
-        if isinstance(value, np.generic):
-            # Python has no equal of a long double.
-            fits = value.dtype.itemsize <= 8 or value.dtype.kind == "U"
-            return self._by_name["scalar"] if is_plain(value.dtype) and fits else None
-        if isinstance(value, np.ndarray):
-            return self._by_name["strings"] if all(isinstance(item, str) for item in value.flat) else None
+    def arguments(self, value: Any) -> dict[str, Any] | None:
+        """Name and arguments of a value that is neither JSON nor a plain array; None if it cannot be stored."""
         cls: type = type(value)
-        if cls not in self._by_class and isinstance(value, self._open_to) and cls.__name__ not in self._by_name:
-            codec = stored(cls)
-            return codec if _argument_names(cls) >= set(codec.arguments(value)) else None
-        return self._by_class.get(cls)
+        if isinstance(value, np.generic):
+            # Python has no equivalent of a long double.
+            plain = value.dtype.kind == "U" or (value.dtype.kind in PLAIN and value.dtype.itemsize <= 8)
+            cls = np.generic if plain else cls
+        elif isinstance(value, np.ndarray) and not all(isinstance(item, str) for item in value.flat):
+            return None
+        if cls in self._names:
+            name = self._names[cls]
+            return {TAG: name, **self.by_name[name].arguments(value)}
+        storable = cls.__name__ not in self.by_name and self._otherwise(value)
+        return {TAG: cls.__name__, **attributes(value)} if storable else None
 
 
-class Packer:
-    """Turns values into JSON and collects their arrays; an array that occurs twice is stored once.
+def write_object(path: str | os.PathLike[str], name: str, content: Mapping[str, Any], codecs: Codecs) -> None:
+    """Write an object as its name and its attributes."""
+    arrays: Places = {}
+    packed = {key: pack(value, key, codecs, arrays) for key, value in content.items()}
+    write_archive(path, {TAG: name, **packed}, (array for _, array in arrays.values()))
+
+
+def pack(value: Any, where: str, codecs: Codecs, arrays: Places) -> Any:
+    """Return JSON for a value and collect its arrays; an array that occurs twice is stored once.
+
+    `where` names the value in an error.
 
     Examples
     --------
-    >>> packer = Packer(Codecs([]))
-    >>> packer.pack((0.5, np.arange(3)), "value")
+    >>> arrays = {}
+    >>> pack((0.5, np.arange(3)), "value", Codecs([]), arrays)
     {'$': 'tuple', 'items': [0.5, {'$': 'array', 'place': 0}]}
-    >>> packer.arrays
-    [array([0, 1, 2])]
+    >>> list(arrays.values())
+    [(0, array([0, 1, 2]))]
     """
-
-    def __init__(self, codecs: Codecs) -> None:
-        self.arrays: list[NDArray[Any]] = []
-        self._places: dict[int, int] = {}
-        self._codecs = codecs
-
-    def pack(self, value: Any, where: str) -> Any:
-        """Return JSON for a value; `where` names it in an error."""
-        if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
-            return value
-        if isinstance(value, os.PathLike):
-            return os.fspath(value)
-        if type(value) is list:
-            return [self.pack(item, where) for item in value]
-        if isinstance(value, np.ndarray) and is_plain(value.dtype):
-            return {_TAG: "array", "place": self._place(value)}
-        codec = self._codecs.of(value)
-        if codec is None and hasattr(value, "__array__") and not isinstance(value, (np.ndarray, np.generic)):
-            return self.pack(np.asarray(value), where)
-        if codec is None:
-            raise TypeError(
-                f"{where} holds a {type(value).__name__}, which cannot be saved: give numbers, arrays or objects of "
-                "blockmix, or pickle the model"
-            )
-        return {_TAG: codec.name, **{key: self.pack(item, where) for key, item in codec.arguments(value).items()}}
-
-    def _place(self, array: NDArray[Any]) -> int:
-        if id(array) not in self._places:
-            self._places[id(array)] = len(self.arrays)
-            self.arrays.append(array)
-        return self._places[id(array)]
+    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if type(value) is list:
+        return [pack(item, where, codecs, arrays) for item in value]
+    if isinstance(value, np.ndarray) and value.dtype.kind in PLAIN and value.dtype.itemsize > 0:
+        return {TAG: "array", "place": arrays.setdefault(id(value), (len(arrays), value))[0]}
+    known = codecs.arguments(value)
+    if known is not None:
+        return {key: item if key == TAG else pack(item, where, codecs, arrays) for key, item in known.items()}
+    if hasattr(value, "__array__") and not isinstance(value, (np.ndarray, np.generic)):
+        return pack(np.asarray(value), where, codecs, arrays)
+    raise TypeError(
+        f"{where} holds a {type(value).__name__}, which cannot be saved: give numbers, arrays or objects of "
+        "blockmix, or pickle the model"
+    )
 
 
 def unpack(packed: Any, arrays: Mapping[int, NDArray[Any]], codecs: Codecs) -> Any:
@@ -173,22 +132,26 @@ def unpack(packed: Any, arrays: Mapping[int, NDArray[Any]], codecs: Codecs) -> A
         return [unpack(item, arrays, codecs) for item in packed]
     if not isinstance(packed, dict):
         return packed
-    name = packed[_TAG]
+    name = packed[TAG]
     if name == "array":
         return arrays[packed["place"]]
-    codec = codecs.named(name)
-    return codec.build(**{key: unpack(item, arrays, codecs) for key, item in packed.items() if key != _TAG})
-
-
-def unpacked(content: dict[str, Any], arrays: Mapping[int, NDArray[Any]], codecs: Codecs) -> dict[str, Any]:
-    """Unpack each of several named values."""
-    return {name: unpack(value, arrays, codecs) for name, value in content.items()}
+    if name not in codecs.by_name:
+        raise Refusal(
+            f"holds a {name!r}, which this version of blockmix does not know: update blockmix, or hand a class of "
+            "your own to load(path, classes=[...])"
+        )
+    codec = codecs.by_name[name]
+    build = codec.build or codec.cls
+    value = build(**{key: unpack(item, arrays, codecs) for key, item in packed.items() if key != TAG})
+    if codec.check is not None:
+        codec.check(value)
+    return value
 
 
 def _scalar(type: str, value: Any) -> Any:
     dtype = np.dtype(type)
-    if not is_plain(dtype):
-        raise ValueError(f"{type!r} is no type of a number")
+    if dtype.kind not in PLAIN:
+        raise ValueError(f"{type!r} is not a type of numbers")
     return dtype.type(value)
 
 
@@ -202,29 +165,33 @@ def _generator_state(rng: np.random.RandomState) -> dict[str, Any]:
     state: Any = rng.get_state(legacy=False)
     if state["bit_generator"] != "MT19937":
         raise TypeError(f"a RandomState on {state['bit_generator']} cannot be saved: give random_state a whole number")
-    return {"key": state["state"]["key"], "at": state["state"]["pos"], "gauss": [state["has_gauss"], state["gauss"]]}
+    return {
+        "key": state["state"]["key"],
+        "position": state["state"]["pos"],
+        "gauss": [state["has_gauss"], state["gauss"]],
+    }
 
 
-def _generator(key: NDArray[Any], at: int, gauss: list[Any]) -> np.random.RandomState:
+def _generator(key: NDArray[Any], position: int, gauss: list[Any]) -> np.random.RandomState:
     has_gauss, value = gauss
     # NumPy does not check the position and would read beyond the key.
-    if key.shape != (624,) or key.dtype.kind != "u" or not 0 <= at <= 624:
+    if key.shape != (624,) or key.dtype.kind != "u" or not 0 <= position <= 624:
         raise ValueError("a RandomState has 624 numbers and a position among them")
     if has_gauss not in (0, 1) or not math.isfinite(value):
-        raise ValueError(f"{gauss!r} is no state of a RandomState")
+        raise ValueError(f"{gauss!r} is not a state of a RandomState")
     rng = np.random.RandomState()
-    rng.set_state(("MT19937", key.astype(np.uint32), at, has_gauss, value))
+    rng.set_state(("MT19937", key.astype(np.uint32), position, has_gauss, value))
     return rng
 
 
 _BUILT_IN = [
-    Codec("tuple", tuple, lambda value: {"items": list(value)}, lambda items: tuple(items)),
-    Codec("frozenset", frozenset, lambda value: {"items": sorted(value)}, lambda items: frozenset(items)),
-    Codec("dict", dict, lambda value: {"items": [list(pair) for pair in value.items()]}, lambda items: dict(items)),
-    Codec("range", range, lambda value: {"ends": [value.start, value.stop, value.step]}, lambda ends: range(*ends)),
+    Codec(tuple, None, lambda value: {"items": list(value)}, lambda items: tuple(items)),
+    Codec(frozenset, None, lambda value: {"items": sorted(value)}, lambda items: frozenset(items)),
+    Codec(dict, None, lambda value: {"items": [list(pair) for pair in value.items()]}, lambda items: dict(items)),
+    Codec(range, None, lambda value: {"ends": [value.start, value.stop, value.step]}, lambda ends: range(*ends)),
     # nan and inf, which JSON does not have
-    Codec("float", float, lambda value: {"text": repr(value)}, lambda text: float(text)),
-    Codec("scalar", np.generic, lambda value: {"type": value.dtype.str, "value": value.item()}, _scalar),
-    Codec("strings", np.ndarray, lambda value: {"shape": list(value.shape), "items": list(value.flat)}, _strings),
-    Codec("RandomState", np.random.RandomState, _generator_state, _generator),
+    Codec(float, None, lambda value: {"text": repr(value)}, lambda text: float(text)),
+    Codec(np.generic, None, lambda value: {"type": value.dtype.str, "value": value.item()}, _scalar, "scalar"),
+    Codec(np.ndarray, None, lambda value: {"shape": list(value.shape), "items": list(value.flat)}, _strings, "strings"),
+    Codec(np.random.RandomState, None, _generator_state, _generator),
 ]

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+import blockmix
 from blockmix.estimators.stability import NOTE, Stability
-from blockmix.files.checkpoint import installed_version
 from blockmix.metrics import adjusted_rand, matched_accuracy
 from blockmix.partition import IntArray, column_names
 from blockmix.plotting.views import aligned_labels
@@ -173,7 +173,7 @@ def made(model: Any, command: str | None) -> dict[str, Any]:
         for name, value in model.get_params(deep=False).items()
     ]
     return {
-        "version": installed_version(),
+        "version": blockmix.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

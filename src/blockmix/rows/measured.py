@@ -27,7 +27,6 @@ class Summable(Protocol):
 
     def __add__(self: S, other: S) -> S:
         """Statistics of both sets of rows."""
-        ...
 
 
 S = TypeVar("S", bound=Summable)
