@@ -49,7 +49,7 @@ def main() -> None:
         others = {name.partition("/")[0] for name in names} - {"blockmix", about}
         assert not others, f"the wheel installs {others}"
         check_metadata(archive.read(f"{about}/METADATA").decode(), version)
-        assert "blockmix = blockmix.cli:main" in archive.read(f"{about}/entry_points.txt").decode()
+        assert "blockmix = blockmix.command:main" in archive.read(f"{about}/entry_points.txt").decode()
     with tarfile.open(sdist) as archive:
         top = f"blockmix-{version}/"
         check_names([name.removeprefix(top) for name in archive.getnames()], IN_SDIST)
@@ -59,7 +59,7 @@ def main() -> None:
             archive.extractall(empty)
         # From the wheel alone: neither the checkout nor the installed package may answer.
         code = (
-            f"import sys; sys.path.insert(0, {empty!r}); import blockmix; from blockmix.cli.app import app; "
+            f"import sys; sys.path.insert(0, {empty!r}); import blockmix; from blockmix.command.app import app; "
             f"assert blockmix.__file__.startswith({empty!r}); blockmix.GaussianBiclustering; blockmix.show_versions()"
         )
         subprocess.run([sys.executable, "-c", code], check=True, cwd=empty, stdout=subprocess.DEVNULL)

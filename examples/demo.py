@@ -3,7 +3,7 @@
 The command `blockmix demo` does the same; here it writes to demo-output/.
 """
 
-from blockmix.cli import main
+from blockmix.command import main
 
 if __name__ == "__main__":
     main(["demo", "--out", "demo-output"])

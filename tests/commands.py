@@ -20,7 +20,7 @@ import pandas as pd
 from sklearn.datasets import load_wine
 from typer.testing import CliRunner
 
-from blockmix.cli.app import app
+from blockmix.command.app import app
 
 MIXTURE = {"model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"}
 

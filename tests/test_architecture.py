@@ -43,7 +43,7 @@ FOLDERS = [
     Folder("datasets"),
     Folder("report", FILES | FRAMES),
     Folder("anndata", FRAMES),
-    Folder("cli", EVERYTHING),
+    Folder("command", EVERYTHING),
     Folder("__main__"),
 ]
 LEVEL = {folder.name: level for level, folder in enumerate(FOLDERS)}
@@ -164,7 +164,7 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
         ("rows.array", "from blockmix.grouping import Rule", "rows.array imports grouping, a folder above it"),
         ("structure.blocks", "from blockmix import new_thing", "structure.blocks imports new_thing, a folder above"),
         ("persistence.model_file", "import blockmix", "persistence.model_file imports blockmix itself"),
-        ("em.loop", "import importlib\nimport_module('blockmix.cli')", "em.loop imports by name"),
+        ("em.loop", "import importlib\nimport_module('blockmix.command')", "em.loop imports by name"),
         ("structure.objective", "import pandas as pd", "structure.objective uses pandas"),
         ("em.loop", "from matplotlib import pyplot", "em.loop uses matplotlib"),
         ("em.loop", "from pathlib import Path", "em.loop uses pathlib"),
@@ -182,7 +182,7 @@ def test_a_breach_is_seen(module: str, source: str, complaint: str) -> None:
         ("em.loop", "from blockmix.rows import chunks\nfrom blockmix.grouping.auto import AutoRule"),
         ("rows.npy", "from pathlib import Path"),
         ("estimators.base", "import pandas"),
-        ("cli.app", "import typer\nimport blockmix\nprint(1)"),
+        ("command.app", "import typer\nimport blockmix\nprint(1)"),
         ("em.starts.names", "import numpy as np\nrng = np.random.default_rng(0)"),
     ],
 )

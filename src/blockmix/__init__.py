@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import datasets, grouping, metrics, plotting, report
-    from blockmix.cli.versions import show_versions
+    from blockmix.command import show_versions
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.factor import FactorBiclustering
     from blockmix.estimators.gaussian import GaussianBiclustering
@@ -52,7 +52,7 @@ _HOMES = {
     "TopicBiclustering": "estimators.topics",
     "load": "estimators.models",
     "select": "selection",
-    "show_versions": "cli.versions",
+    "show_versions": "command",
 }
 
 

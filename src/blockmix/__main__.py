@@ -1,6 +1,6 @@
 """The command as a module: `python -m blockmix`."""
 
-from blockmix.cli import main
+from blockmix.command import main
 
 if __name__ == "__main__":
     main()

@@ -26,7 +26,7 @@ from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.stored import save_model
-from blockmix.estimators.validation import check_whole
+from blockmix.estimators.validation import ParameterError, check_whole
 from blockmix.grouping import Grouping, HierarchicalGrouping, Rule
 from blockmix.partition import FloatArray, IntArray, RandomState
 from blockmix.plotting import importance_heatmap
@@ -187,13 +187,13 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         matrix, names, vectorizer = terms.read(documents, vectorizer, term_names)
         N, least = matrix.shape[0], max(2, self.n_topics)
         if least > N:
-            raise ValueError(f"n_topics={self.n_topics} needs at least {least} documents, but documents has {N}")
+            raise ParameterError("n_topics", self.n_topics, f"needs at least {least} documents, but documents has {N}")
         rated = terms.as_ratings(ratings, N)
         weighting = terms.as_weighting(self.weighting, matrix, vectorizer).fit(matrix)
         weights = weighting.transform(matrix)
         kept = terms.select_terms(matrix, weights, rated, self.selector, self.max_terms, self.n_selected_terms)
         if isinstance(self.n_term_groups, Integral) and int(self.n_term_groups) > len(kept):
-            raise ValueError(f"n_term_groups={self.n_term_groups} exceeds the {len(kept)} terms kept")
+            raise ParameterError("n_term_groups", self.n_term_groups, f"exceeds the {len(kept)} terms kept")
         self._lexicon = terms.Lexicon(vectorizer, weighting, kept, len(names))
         self.terms_, self.n_vocabulary_ = names[kept], len(names)
         X = weights[:, kept].toarray()

@@ -24,6 +24,20 @@ from blockmix.rows import ArrayRows, Rows, opened
 _TYPES = [np.float64, np.float32]
 
 
+class ParameterError(ValueError):
+    """A parameter has a value that cannot be used: `parameter=value` and what is wrong with it.
+
+    The command shows the option in place of the parameter.
+    """
+
+    def __init__(self, parameter: str, value: object, problem: str) -> None:
+        super().__init__(parameter, value, problem)
+        self.parameter, self.value, self.problem = parameter, value, problem
+
+    def __str__(self) -> str:
+        return f"{self.parameter}={self.value!r} {self.problem}"
+
+
 def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows:
     """Standardized rows, at least two and one per component; the estimator takes over their columns."""
     least = max(2, estimator.n_components)
@@ -37,7 +51,7 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
         X = matrix(estimator, X, accept_sparse="csr", ensure_min_samples=2)
         n_rows = X.shape[0]
     if n_rows < estimator.n_components:
-        raise ValueError(f"n_components={estimator.n_components} exceeds the n_samples={n_rows} rows of X")
+        raise ParameterError("n_components", estimator.n_components, f"exceeds the n_samples={n_rows} rows of X")
     if elsewhere:
         _remember(estimator, rows)
     else:
@@ -74,7 +88,7 @@ def is_elsewhere(X: Any) -> bool:
 def check_whole(name: str, value: object, least: int = 1) -> None:
     """Raise a ValueError unless a parameter is a whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
+        raise ParameterError(name, value, f"must be a whole number that is at least {least}")
 
 
 def takes_missing(estimator: Any) -> bool:

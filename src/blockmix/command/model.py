@@ -1,0 +1,288 @@
+"""Saved models: clusters of new rows, missing values filled, the page again, and the stability afterwards.
+
+What the command line leaves open (the table, how it was read, the candidates, the command) comes from the summary
+beside the model.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import blockmix
+from blockmix import BlockDiagonalCovariance, SelectionTable, TopicBiclustering, load
+from blockmix.command import output, results
+from blockmix.command.fit import measure
+from blockmix.command.options import ImputeOptions, PredictOptions, ReadingOptions, ReportOptions, StabilityOptions
+from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
+from blockmix.command.reading import print_notes, read_table, stem_of
+from blockmix.command.results import Fitted
+from blockmix.command.table import Table, watched
+from blockmix.command.topics import TOPIC_HEAD, read_documents
+from blockmix.estimators.validation import takes_missing
+from blockmix.files.archive import replacing
+from blockmix.partition import FloatArray, IntArray, column_names
+from blockmix.rows.files import needed
+from blockmix.selection import CRITERIA, KINDS, SelectionRow
+
+_MARK = b'id="report-data"'  # in every page that blockmix writes
+
+
+def predict_rows(options: PredictOptions, line: str) -> None:
+    """Print or write the cluster of each row."""
+    model, label = load(options.model), options.label
+    if isinstance(model, BlockDiagonalCovariance):
+        raise ValueError(
+            f"{options.model} holds a covariance, which has no row clusters: fit a mixture with blockmix fit"
+        )
+    kept = () if label is None else (label,)
+    if isinstance(model, TopicBiclustering):
+        if options.text is None:
+            raise ValueError(f"{options.model} holds topics: name the column of texts with --text")
+        head, n_clusters = TOPIC_HEAD, len(model.topics_)
+        table = read_documents(options.file, options, [options.text], kept)
+        X: Any = table.texts[options.text]
+    else:
+        head, n_clusters = results.ROW_HEAD, len(model.weights_)
+        head = head if hasattr(model, "outlier_scores_") else head[:3]
+        table = _read_for_model(options.model, model, options.file, options, label)
+        X = table.X
+    if options.json and not table.in_memory:
+        raise ValueError(f"{options.file} has too many rows for --json: write them with --out DIR")
+    N = table.shape[0]
+    clusters: IntArray = np.empty(N, dtype=np.int32)
+    summary: dict[str, Any] = {
+        "blockmix": blockmix.__version__,
+        "kind": "predictions",
+        "files": output.KINDS["predictions"],
+        "command": line,
+        "model": str(options.model),
+        "file": options.file,
+        "rows": N,
+        "label": label,
+    }
+
+    def noted(lines: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """The lines as they are; their clusters complete the summary when all of them have been read."""
+        for i, cells in enumerate(lines):
+            clusters[i] = cells[1]
+            yield cells
+        summary["sizes"] = np.bincount(clusters[clusters >= 0], minlength=n_clusters)
+        summary["ari"] = None if label is None else results.agreement(table, label, clusters)
+
+    with progress_bar("assigning rows to clusters", 1) as update, watched(X, update):
+        _output(noted(results.row_lines(model, X, table.row_names)), head, summary, options)
+    if summary["ari"] is not None and not options.json:
+        note(f"agreement with {label}: adjusted Rand index {summary['ari']:.3f}")
+
+
+def _output(
+    lines: Iterable[tuple[Any, ...]], head: Sequence[str], summary: dict[str, Any], options: PredictOptions
+) -> None:
+    """Write or print the lines one by one, and then the summary."""
+    if options.json:
+        lines = list(lines)
+        assignments = [dict(zip(head, line, strict=True)) | {head[2]: float(line[2])} for line in lines]
+    if options.out is not None:
+        with (
+            output.folder(options.out, "predictions", options.model, options.file) as folder,
+            output.blaming(options.out),
+        ):
+            write_csv(folder / output.PREDICTIONS, head, lines, options.raw_text)
+            output.write_json(folder / output.PREDICTIONS_SUMMARY, summary)
+    if options.json:
+        output.print_json(summary | {"assignments": assignments})
+    elif options.out is None:
+        write_csv(sys.stdout, head, lines, options.raw_text)
+        output.check_output()
+    else:
+        print(f"Written to {options.out}: {', '.join(output.KINDS['predictions'])}")
+
+
+def _read_for_model(
+    path: Path, model: Any, file: str, options: ReadingOptions, label: str | None = None, scaled: bool = True
+) -> Table:
+    """The columns of a file that a model was fitted to, in its order and, if `scaled`, in its units."""
+    names = getattr(model, "feature_names_in_", None)
+    only = None if names is None else tuple(map(str, names))
+    table = read_table(file, options, () if label is None else (label,), only)
+    for name in only or ():
+        if name in table.left_out:
+            raise ValueError(f"the column {name!r} of {table.source} is not numeric: {table.left_out[name]}")
+    table = table.complete(options.drop_missing, takes_missing(model))
+    print_notes(table)
+    if len(table.names) != model.n_features_in_:
+        raise ValueError(
+            f"{file} has {len(table.names)} numeric columns, but {path} was fitted to {model.n_features_in_}"
+        )
+    scaling = getattr(model, "scaling_", None)
+    return table.scaled(**scaling) if scaled and scaling is not None else table
+
+
+def write_completed(options: ImputeOptions) -> None:
+    """Write the columns of the model with all values; an existing file is never replaced."""
+    out: Path = options.out or Path(f"{stem_of(options.file)}-imputed.csv")
+    if os.path.lexists(out):
+        raise ValueError(f"{out} exists already: give another name with --out")
+    model = load(options.model)
+    if not hasattr(model, "impute"):
+        kind = type(model).__name__
+        raise ValueError(f"{options.model} holds a {kind}, which cannot fill missing values: use blockmix fit")
+    table = _read_for_model(options.model, model, options.file, options, scaled=False)
+    n_cells = n_rows = 0
+
+    def lines() -> Iterator[list[Any]]:
+        """The completed rows, with their names if the file has them."""
+        nonlocal n_cells, n_rows
+        names = iter(table.row_names)
+        for values in table.blocks():
+            missing = np.isnan(values)
+            n_cells += int(missing.sum())
+            n_rows += int(missing.any(axis=1).sum())
+            for row, name in zip(_completed(model, values) if missing.any() else values, names):  # noqa: B905
+                yield [*([] if table.named_by is None else [name]), *map(str, row)]
+
+    head = [*([] if table.named_by is None else [table.named_by]), *column_names(model)]
+    with progress_bar("filling missing values", 1) as update, watched(table.values, update), replacing(out) as stream:
+        text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="")
+        write_csv(text, head, lines(), options.raw_text)
+        text.flush()
+        text.detach()
+    print(f"Written: {out}, with {n_cells} missing values filled in {n_rows} of {table.shape[0]} rows")
+
+
+def _completed(model: Any, values: FloatArray) -> FloatArray:
+    """Rows without missing values, in the units of the file; what is there stays as it is to the last bit."""
+    scaling = getattr(model, "scaling_", None)
+    location, scale = (0.0, 1.0) if scaling is None else (scaling["location"], scaling["scale"])
+    X = (values - location) / scale
+    if hasattr(model, "feature_names_in_"):
+        X = needed("pandas", "app").DataFrame(X, columns=column_names(model))
+    filled = np.asarray(model.impute(X)) * scale + location
+    return np.where(np.isnan(values), filled, values).astype(values.dtype)
+
+
+def report_again(options: ReportOptions, line: str) -> None:
+    """Write the report of a saved model; an existing page is not replaced by one that shows less."""
+    path, model = options.model, load(options.model)
+    if isinstance(model, TopicBiclustering):
+        raise ValueError(f"{path} holds topics, whose report blockmix topics writes")
+    summary = _stored_summary(path, model)
+    page = options.out or path.parent / output.REPORT
+    if page.is_file() and _MARK not in page.read_bytes():
+        raise ValueError(f"{page} is not a report of blockmix: give another name with --out")
+    label = options.label or (summary.get("label") if options.file is None else None)
+    table = None
+    try:
+        table = _fitted_table(options, model, summary, label)
+    except ValueError as error:
+        if options.file is not None or options.label is not None:
+            raise
+        if options.out is None and page.exists():
+            raise ValueError(
+                f"{page} would lose what it shows of the data ({error}): give FILE after the model, or --out PAGE for "
+                "a page without data"
+            ) from None
+        note(f"the page shows no data ({error}): give FILE after the model to include them")
+    if output.GROUPS in summary.get("files", ()):
+        note(f"the page does not show the stability: blockmix stability {path} writes one that does")
+    fitted = Fitted(model, _stored_comparison(summary), summary.get("warnings"))
+    with warnings_collected():
+        results.write_report_page(page, fitted, table, label, summary.get("command", line))
+    print(f"Written: {page}")
+
+
+def measure_again(options: StabilityOptions, line: str) -> None:
+    """Measure how often the groups and clusters of a saved model come back, and write tables and a page."""
+    path, model, units = options.model, load(options.model), options.units
+    if isinstance(model, TopicBiclustering) or not hasattr(model, "stability"):
+        raise ValueError(f"{path} holds a {type(model).__name__}, whose stability cannot be measured")
+    summary = _stored_summary(path, model)
+    out: Path = options.out or path.parent / "stability"
+    with output.folder(out, "stability", path, options.file or summary.get("file", "")) as folder:
+        label = units or (summary.get("label") if options.file is None else None)
+        table = _fitted_table(options, model, summary, label)
+        codes = None if units is None else list(table.texts[units])
+        stability, interrupted = measure(model, table, options, options.seed, codes)
+        about: dict[str, Any] = {
+            "blockmix": blockmix.__version__,
+            "kind": "stability",
+            "command": line,
+            "model": str(path),
+            "file": table.source,
+            "folder": str(out),
+            "resamples": stability.n_resamples,
+            "refits": stability.n_refits,
+            "units": units,
+        }
+        with output.blaming(out):
+            names = results.write_stability(folder, stability, options.raw_text)
+            about["files"] = [*names, output.SUMMARY, output.REPORT]
+            output.write_json(folder / output.SUMMARY, about)
+            fitted = Fitted(model, _stored_comparison(summary), summary.get("warnings"), stability=stability)
+            results.write_report_page(folder / output.REPORT, fitted, table, label, line)
+    if options.json:
+        output.print_json(about | {"groups": [vars(group) for group in stability.groups]})
+    else:
+        print(stability)
+        print(f"\nWritten to {out}: {', '.join(about['files'])}")
+    if interrupted:
+        raise SystemExit(130)
+
+
+def _stored_summary(path: Path, model: Any) -> dict[str, Any]:
+    """The summary beside a model; empty if there is none, or if it belongs to another model."""
+    try:
+        summary = json.loads((path.parent / output.SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    expected = {"model": type(model).__name__, "columns": model.n_features_in_}
+    same = isinstance(summary, dict) and all(summary.get(key) == value for key, value in expected.items())
+    return summary if same else {}
+
+
+def _fitted_table(
+    options: ReportOptions | StabilityOptions, model: Any, summary: dict[str, Any], label: str | None
+) -> Table:
+    """The table that a model was fitted to, which must have as many rows.
+
+    Unless it is given, it is the one that the summary names, relative to the working folder or to the parent of the
+    results folder, and read as for the fit if there are no other options.
+    """
+    path, file, reading = options.model, options.file, options
+    if file is None:
+        if "file" not in summary:
+            raise ValueError(f"no summary beside {path} names the table it was fitted to")
+        name = summary["file"]
+        file = next((str(place) for place in (Path(name), path.parent.parent / name) if place.is_file()), None)
+        if file is None:
+            raise ValueError(f"the table that {path} was fitted to, {name}, was not found")
+        if all(getattr(options, item.name) == item.default for item in fields(ReadingOptions)):
+            reading = replace(options, **summary.get("reading", {}))
+    table = _read_for_model(path, model, file, reading, label)
+    N, fitted = table.shape[0], len(getattr(model, "row_labels_", ())) or summary.get("rows")
+    if fitted is not None and fitted != N:
+        raise ValueError(f"{file} has {N} rows, but the model was fitted to {fitted}")
+    return table
+
+
+def _stored_comparison(summary: dict[str, Any]) -> SelectionTable | None:
+    """The candidates that the model was chosen from."""
+    if "selection" not in summary:
+        return None
+    rows, figures = [], ("log_likelihood", *CRITERIA, "least_stable", "seconds")
+    for line in summary["selection"]:
+        numbers = {name: np.nan for name in figures if line.get(name) is None}
+        kind = {name: line[name] for name in KINDS if name in line}
+        others = {name: value for name, value in line.items() if name not in kind}
+        groups = tuple(map(int, line["groups"].split()))
+        rows.append(SelectionRow(**others | numbers | {"groups": groups, "kind": kind}))
+    return SelectionTable(tuple(rows), summary["criterion"])

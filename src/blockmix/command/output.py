@@ -1,0 +1,395 @@
+"""Output: what the command prints and writes, and how it ends.
+
+`main` runs the application with standard streams that cannot fail it and with signals that leave no half-written file.
+The files of a run are written to a hidden folder and swapped in together when all of them are complete, so that an
+error or Ctrl-C leaves the folder of the user as it was.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NoReturn
+from uuid import uuid4
+
+MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
+SELECTION, TOPICS, HEATMAP, TYPICAL = "selection.csv", "topics.csv", "topics.png", "documents.csv"
+GROUPS, CLUSTERS = "groups.csv", "clusters.csv"
+PREDICTIONS, PREDICTIONS_SUMMARY = "predictions.csv", "predictions.json"
+
+# The files that each kind of run may write; the last is the summary, which lists them.
+KINDS = {
+    "mixture": (MODEL, ROWS, COLUMNS, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
+    "covariance": (MODEL, COLUMNS, GROUPS, REPORT, SUMMARY),
+    "stability": (GROUPS, CLUSTERS, REPORT, SUMMARY),
+    "topics": (MODEL, ROWS, COLUMNS, TOPICS, HEATMAP, TYPICAL, SELECTION, REPORT, SUMMARY),
+    "predictions": (PREDICTIONS, PREDICTIONS_SUMMARY),
+}
+# Parameters of the library and the options that set them; a name comes before those that it ends with.
+_OPTIONS = {
+    "n_components": "--components",
+    "n_column_groups": "--groups",
+    "n_term_groups": "--groups",
+    "n_groups": "--groups",
+    "n_topics": "--topics",
+    "shrinkage": "--shrinkage",
+    "max_iter": "--max-iter",
+}
+_ENDING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # no SIGHUP on Windows
+_FIGURE = re.compile(r"figure-[a-z0-9-]+\.(pdf|svg|png)")
+_FORMULA = {"=", "+", "-", "@", "\t", "\r"}  # a spreadsheet takes a cell that begins so for a formula
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+signals: list[int] = []  # that arrived so far
+_stdout: _Stream | None = None
+
+
+class _Stream(io.RawIOBase):
+    """A raw stream that keeps the error of a failed write instead of raising it."""
+
+    def __init__(self, raw: Any, error: OSError | None = None) -> None:
+        self._raw, self.error = raw, error
+        self.fileno, self.isatty, self.writable = raw.fileno, raw.isatty, raw.writable  # type: ignore[method-assign]
+
+    def write(self, data: Any) -> int | None:
+        if self.error is None:
+            try:
+                written: int | None = self._raw.write(data)
+                return written
+            except OSError as error:
+                self.error = error
+        return len(data)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command; `arguments` are those of the process by default."""
+    global _stdout
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    _stdout, sys.stdout = _guarded(sys.stdout)
+    _, sys.stderr = _guarded(sys.stderr)
+    code: Any = 0
+    try:
+        from blockmix.command.app import app
+
+        for number in (signal.SIGINT, *_ENDING):
+            if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):  # else ignored, as under nohup
+                signal.signal(number, _end)
+        app(arguments, prog_name="blockmix")
+    except ModuleNotFoundError as error:
+        note(f"blockmix: {error.name} is needed and not installed: pip install 'blockmix[app]'")
+        code = 1
+    except KeyboardInterrupt:  # before a command has begun
+        code = 130
+    except SystemExit as ended:
+        # An error on the way out, such as a failed import, does not change why the command ended.
+        code = next((128 + number for number in signals if number in _ENDING), ended.code)
+    if not code and (failure := _output_error()):
+        note(f"warning: standard output cannot be written to ({failure.strerror})")
+    for number in (signal.SIGINT, *_ENDING):  # everything is done: let Python exit with this code
+        signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(code)
+
+
+def _guarded(stream: Any) -> tuple[_Stream, io.TextIOWrapper]:
+    """A standard stream that never raises: a terminal shows characters that it lacks as escapes.
+
+    A closed stream becomes the null device, so that no file that is opened later takes its place.
+    """
+    if stream is None:
+        raw = _Stream(open(os.devnull, "wb", buffering=0), OSError(errno.EBADF, "it is closed"))  # noqa: SIM115
+        return raw, io.TextIOWrapper(io.BufferedWriter(raw), "utf-8")
+    raw = _Stream(getattr(stream.buffer, "raw", stream.buffer))
+    lines = stream.line_buffering or stream.write_through
+    return raw, io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, "backslashreplace", line_buffering=lines)
+
+
+def _output_error() -> OSError | None:
+    """Why standard output could not be written, if so; a reader that has stopped reading (`| head`) is no error."""
+    sys.stdout.flush()
+    error = None if _stdout is None else _stdout.error
+    return None if isinstance(error, BrokenPipeError) else error
+
+
+def check_output() -> None:
+    """Raise an OSError if standard output could not be written to, after printing what is written nowhere else."""
+    if error := _output_error():
+        raise OSError(f"standard output cannot be written to ({error.strerror})")
+
+
+def _end(number: int, frame: object) -> None:
+    signals.append(number)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)
+
+
+def raise_dropped(since: int | None = None) -> None:
+    """Raise the signals after the first `since` again, or by default those that end the process.
+
+    Python delivers a signal as an exception in the Python code that runs next. If that is a callback of LLVM, which
+    loads and compiles the loops of a fit, the exception is printed and dropped, and the command would go on.
+    """
+    for number in [number for number in signals if number in _ENDING] if since is None else signals[since:]:
+        signal.raise_signal(number)
+
+
+def note(text: str) -> None:
+    """Print a line on standard error."""
+    print(text, file=sys.stderr)
+
+
+def in_options(text: object) -> str:
+    """A message of the library as one line, with options in place of parameters.
+
+    Examples
+    --------
+    >>> in_options("EM stopped at max_iter=9 before it converged")
+    'EM stopped at --max-iter 9 before it converged'
+    """
+    line = " ".join(str(text).split()).partition(", by extend(")[0].partition(": extend()")[0]
+    line = line.replace("raise max_iter or tol", "raise --max-iter")
+    for parameter, name in _OPTIONS.items():
+        line = line.replace(f"{parameter}=", f"{name} ")
+    return line
+
+
+@contextmanager
+def errors_reported() -> Iterator[None]:
+    """End the command with one sentence and exit code 1 if the data or the fit are at fault, 130 after Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        note(", ".join(["blockmix: interrupted", *error.args]))
+        raise SystemExit(130) from None
+    except Exception as error:
+        if type(error).__module__.startswith(("typer", "click")) or os.environ.get("BLOCKMIX_TRACEBACK"):
+            raise
+        note(f"blockmix: {_sentence(error)}")
+        raise SystemExit(1) from None
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'a file'}: {error.strerror}"
+    if (parameter := getattr(error, "parameter", None)) in _OPTIONS:  # a ParameterError
+        return f"{_OPTIONS[parameter]} {error.value} {error.problem}"  # type: ignore[attr-defined]
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        return text or "not enough memory for this table"
+    if isinstance(error, (ValueError, OSError, ImportError, TypeError)):
+        return text
+    return (
+        f"this is a bug, please report it ({type(error).__name__}: {text}); BLOCKMIX_TRACEBACK=1 shows where it "
+        "happened"
+    )
+
+
+@contextmanager
+def warnings_collected() -> Iterator[list[str]]:
+    """Collect the warnings of a block, each text once, and print them at its end."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        yield texts
+    texts.extend(dict.fromkeys(in_options(warning.message) for warning in caught))
+    for text in texts:
+        note(f"warning: {text}")
+
+
+@contextmanager
+def progress_bar(
+    text: str, total: float | None = None, *, bytes: bool = False, left: str = "left"
+) -> Iterator[Callable[..., None]]:
+    """Show a bar on the terminal while the block runs; gives the function that updates it.
+
+    Parameters
+    ----------
+    text : str
+        What is going on.
+    total : float, optional
+        The amount at the end; without it the bar shows only that something is going on, and for how long.
+    bytes : bool
+        Whether the total counts bytes.
+    left : str
+        The label of the remaining time: "left", or "left at most".
+
+    Yields
+    ------
+    update : callable
+        Takes how much is done, and optionally what is going on.
+    """
+    if not sys.stderr.isatty():
+        yield lambda done, text=None: None
+        return
+    from rich import console
+    from rich import progress as rich
+
+    amount = [rich.DownloadColumn() if bytes else rich.MofNCompleteColumn()] if bytes or total is not None else []
+    time = [rich.TimeRemainingColumn(), rich.TextColumn(left)] if total is not None else [rich.TimeElapsedColumn()]
+    columns = (rich.TextColumn("{task.description}", markup=False), rich.BarColumn(bar_width=24), *amount, *time)
+    with rich.Progress(*columns, console=console.Console(stderr=True), transient=True) as display:
+        task = display.add_task(text, total=total)
+        yield lambda done, text=None: display.update(task, completed=done, description=text)
+
+
+@contextmanager
+def folder(out: Path, kind: str, *inputs: str | Path) -> Iterator[Path]:
+    """A hidden folder to write to, whose files become those of `out` if the block succeeds.
+
+    Parameters
+    ----------
+    out : path
+        The folder of the user; created if needed.
+    kind : str
+        The kind of run, a key of `KINDS`.
+    *inputs : paths
+        Files that must not be replaced.
+    """
+    _replaceable(out, kind, inputs)
+    made = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
+    # Inside `out` if it exists: it may be a link to another file system, where files cannot be moved to.
+    scratch = (out if out.exists() else out.parent) / f".blockmix-{uuid4().hex[:8]}.part"
+    try:
+        with blaming(out):
+            scratch.mkdir(parents=True)
+        yield scratch
+        raise_dropped()
+        if out.exists():
+            old = _replaceable(out, kind, inputs, [path.name for path in scratch.iterdir()])
+            with blaming(out):
+                _swap(scratch, out, old)
+        else:
+            with blaming(out):
+                scratch.rename(out)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("nothing was written") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for parent in made:
+            if parent.is_dir() and not any(parent.iterdir()):
+                parent.rmdir()
+
+
+def _replaceable(out: Path, kind: str, inputs: Sequence[str | Path], new: Sequence[str] = ()) -> list[str]:
+    """Files in `out` that a new run replaces: those that the summary of an earlier run of the same kind lists.
+
+    Raises
+    ------
+    ValueError
+        There are others with the names of the results or of `new`, or one of them is an input.
+    """
+    if os.path.lexists(out) and not out.is_dir():
+        raise ValueError(f"{out} is not a folder: give a folder for the results with --out")
+    try:
+        summary = json.loads((out / KINDS[kind][-1]).read_text(encoding="utf-8"))
+        listed = list(summary["files"]) if summary["kind"] == kind else []
+    except (OSError, ValueError, TypeError, KeyError):
+        listed = []
+    figures = [name for name in listed if isinstance(name, str) and _FIGURE.fullmatch(name)]
+    present = [name for name in dict.fromkeys([*KINDS[kind], *figures, *new]) if os.path.lexists(out / name)]
+    foreign = [name for name in present if name not in listed or (out / name).is_dir()]
+    if foreign:
+        raise ValueError(
+            f"{out} has a {foreign[0]} that is not the result of an earlier run of this kind: give another folder with "
+            "--out, or move it away"
+        )
+    for name in present:
+        if any(os.path.exists(path) and os.path.samefile(out / name, path) for path in inputs):
+            raise ValueError(f"{out / name} is an input and would be replaced: give another folder with --out")
+    return present
+
+
+@contextmanager
+def blaming(out: Path) -> Iterator[None]:
+    """Name the folder of the user in errors, not the hidden one."""
+    try:
+        yield
+    except OSError as error:
+        reason = f" ({error.strerror})" if error.strerror else ""
+        raise OSError(f"{out} cannot be written to{reason}: give another folder with --out") from None
+
+
+def _swap(scratch: Path, out: Path, old: list[str]) -> None:
+    """Move the old files out and the new ones in, or leave everything as it was."""
+    new, aside = [path.name for path in scratch.iterdir()], scratch / "old"
+    aside.mkdir()
+    moves = [(out / name, aside / name) for name in old] + [(scratch / name, out / name) for name in new]
+    try:
+        for source, target in moves:
+            source.rename(target)
+    except BaseException:
+        for source, target in reversed(moves):
+            if not os.path.lexists(source):
+                target.rename(source)
+        raise
+
+
+def write_csv(to: Path | IO[str], head: Sequence[str], lines: Iterable[Sequence[Any]], raw: bool) -> None:
+    """Write lines of cells under a header to a file, as UTF-8, or to a stream.
+
+    Unless `raw`, an apostrophe keeps spreadsheets from running cells as formulas.
+    """
+    if isinstance(to, Path):
+        with to.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
+            return write_csv(stream, head, lines, raw)
+    writer = csv.writer(to, lineterminator="\n")
+    writer.writerow(head if raw else map(without_formula, head))
+    writer.writerows(lines if raw else (tuple(map(without_formula, line)) for line in lines))
+
+
+def without_formula(cell: Any) -> Any:
+    """A cell with an apostrophe in front if a spreadsheet would take it for a formula.
+
+    Examples
+    --------
+    >>> without_formula("=HYPERLINK(1)"), without_formula("-1.5"), without_formula("a=b")
+    ("'=HYPERLINK(1)", '-1.5', 'a=b')
+    """
+    if isinstance(cell, str) and cell[:1] in _FORMULA and not _NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
+
+
+def write_json(path: Path, summary: dict[str, Any]) -> None:
+    """Write a summary as strict JSON."""
+    text = json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+
+
+def print_json(summary: dict[str, Any]) -> None:
+    """Print a summary as strict JSON in ASCII."""
+    print(json.dumps(_plain(summary), indent=2, allow_nan=False))
+    check_output()
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has: null for numbers that are not finite, lists for arrays.
+
+    Examples
+    --------
+    >>> _plain({"bic": float("nan"), "groups": (2, 3)})
+    {'bic': None, 'groups': [2, 3]}
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not -float("inf") < value < float("inf"):
+        return None
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

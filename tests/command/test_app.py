@@ -1,0 +1,106 @@
+"""The command as a whole: usage, help, start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import command, run, wine
+
+from blockmix import GaussianBiclustering, select
+from blockmix.command.options import CRITERIA, RULES, STARTS
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit",),
+        ("fit", "wine.csv", "--components", "none"),
+        ("fit", "wine.csv", "--components", "3:1"),
+        ("fit", "wine.csv", "--components", "1:100000000000"),
+        ("fit", "wine.csv", "--groups", "many"),
+        ("fit", "wine.csv", "--init", "wish"),
+        ("fit", "wine.csv", "--shrinkage", "2"),
+        ("fit", "wine.csv", "--figures", "bmp"),
+        ("fit", "wine.csv", "--checkpoint", "a.checkpoint"),  # of several fits
+        ("fit", "wine.csv", "--out", ""),
+        ("fit", "wine.csv", "--nonsense"),
+        ("covariance", "wine.csv", "--groups", "2:4"),
+        ("topics", "wine.csv"),
+        ("fot", "wine.csv"),
+    ],
+)
+def test_usage_errors_have_exit_code_2(arguments: tuple[str, ...], wine_csv: str) -> None:
+    done = run(*arguments, code=2)
+    assert done.stdout == ""
+    assert "Error: " in done.stderr
+    assert [path.name for path in Path().iterdir()] == [wine_csv]
+
+
+@pytest.mark.parametrize(
+    "name", ["fit", "select", "covariance", "topics", "predict", "impute", "report", "stability", "demo"]
+)
+def test_every_help_has_examples(name: str) -> None:
+    assert f"\n    blockmix {name}" in run(name, "--help").stdout.partition("Examples:")[2]
+
+
+def test_the_library_takes_the_names_that_the_command_offers() -> None:
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    for rule, start in product(RULES, STARTS):
+        GaussianBiclustering(1, rule, init=start).fit(X)
+    for criterion in CRITERIA:
+        select(X, 1, criterion=criterion)
+
+
+def test_a_missing_extra_is_named() -> None:
+    code = "import sys; sys.modules['typer'] = None; from blockmix.command import main; main([])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "blockmix: typer is needed and not installed: pip install 'blockmix[app]'\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = """
+import atexit, sys
+from blockmix.command import main
+atexit.register(lambda: print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr))
+main(["--help"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert "typer" in loaded
+    assert not loaded & {"pandas", "matplotlib", "sklearn", "scipy", "numpy", "pyarrow", "anndata"}
+
+
+def test_standard_input_in_small_pieces_and_a_quiet_pipe() -> None:
+    content = wine().to_csv(index=False, sep="\t").encode()
+    arguments = ("fit", "-", "--components", "2", "--label", "kind", "--json", "--out", "out")
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command(*arguments), **pipes) as started:
+        assert started.stdin is not None and started.stdout is not None and started.stderr is not None
+        for first in range(0, len(content), 1000):
+            started.stdin.write(content[first : first + 1000])
+            started.stdin.flush()
+        started.stdin.close()
+        assert json.loads(started.stdout.read())["file"] == "standard input"
+        assert started.stderr.read() == b"row names: id\n"
+
+
+def test_the_installed_command_is_this_one() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    module, _, name = project["scripts"]["blockmix"].partition(":")
+    assert callable(getattr(import_module(module), name))
+
+
+def test_completion_offers_the_commands() -> None:
+    asked = {"_BLOCKMIX_COMPLETE": "complete_bash", "COMP_WORDS": "blockmix co", "COMP_CWORD": "1"}
+    done = subprocess.run(command(), env=os.environ | asked, capture_output=True, text=True)
+    assert done.stdout.split() == ["covariance"]

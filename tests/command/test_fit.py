@@ -1,0 +1,406 @@
+"""Fits from the command line: what they read, write, print and warn of."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import MIXTURE, command, fails, in_a_terminal, lines_of, run, summary_of, wine
+from matplotlib import image
+
+import blockmix
+from blockmix import GaussianBiclustering
+from blockmix.command import reading
+from blockmix.metrics import adjusted_rand
+
+
+def numbered(**more: object) -> pd.DataFrame:
+    """The wines without row names, since those of large tables are numbers."""
+    return wine().drop(columns="id").assign(**more)
+
+
+def with_missing() -> pd.DataFrame:
+    """The wines with 40 missing cells in two columns, and a column without values."""
+    frame, rng = wine(), np.random.default_rng(0)
+    frame.loc[rng.choice(178, 30, replace=False), "ash"] = np.nan
+    frame.loc[rng.choice(178, 10, replace=False), "hue"] = np.nan
+    return frame.assign(empty=np.nan)
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is too large for memory."""
+    monkeypatch.setattr(reading, "LARGE", 100)
+
+
+def test_fit_chooses_and_writes_everything(wine_csv: str) -> None:
+    done = run("fit", wine_csv, "--label", "kind")
+    folder = Path("wine-blockmix")
+    assert {path.name for path in folder.iterdir()} == MIXTURE | {"selection.csv"}
+    model = blockmix.load(folder / "model.blockmix")
+    rows, columns = lines_of(folder / "rows.csv"), lines_of(folder / "columns.csv")
+    assert [row["row"] for row in rows] == list(wine()["id"])
+    assert [int(row["cluster"]) for row in rows] == model.row_labels_.tolist()
+    X = wine()[list(model.feature_names_in_)]
+    np.testing.assert_allclose(
+        [float(row["probability"]) for row in rows], model.predict_proba(X).max(axis=1), rtol=1e-5
+    )
+    sizes = np.concatenate([np.bincount(labels)[labels] for labels in model.column_labels_]).tolist()
+    assert [int(line["size"]) for line in columns] == sizes
+    pairs = zip(model.column_labels_.ravel().tolist(), sizes, strict=True)
+    assert [line["group"] for line in columns] == [str(label) if size > 1 else "alone" for label, size in pairs]
+    expected = [entry.loading for entry in model.column_table()]
+    np.testing.assert_allclose([float(line["loading"] or "nan") for line in columns], expected, atol=5e-4)
+    summary = summary_of(folder)
+    assert summary["command"] == "blockmix fit wine.csv --label kind"
+    assert summary["n_components"] == len(model.weights_) == 3
+    assert summary["ari"] == pytest.approx(adjusted_rand(wine()["kind"], model.row_labels_))
+    assert summary["bic"] == pytest.approx(model.bic(X))
+    assert len(summary["selection"]) == len(lines_of(folder / "selection.csv")) == 5
+    assert sorted(summary["files"]) == sorted(path.name for path in folder.iterdir())
+    assert f"adjusted Rand index {summary['ari']:.3f}" in done.stdout
+    assert model.describe() in done.stdout
+    assert "row names: id" in done.stderr
+
+
+def test_one_number_is_fitted_without_a_comparison(wine_csv: str) -> None:
+    how = ("--components", "2", "--groups", "4", "--shared", "--seed", "3", "--out", "a/b", "--json")
+    done = run("fit", wine_csv, *how)
+    assert {path.name for path in Path("a/b").iterdir()} == MIXTURE
+    assert json.loads(done.stdout) == summary_of("a/b")
+    assert "left out: kind ('class_0')" in done.stderr
+    X = wine().drop(columns=["id", "kind"])
+    model = GaussianBiclustering(2, 4, shared_covariance=True, random_state=3).fit(X)
+    assert [int(row["cluster"]) for row in lines_of("a/b/rows.csv")] == model.row_labels_.tolist()
+
+
+def test_scaling_changes_units_only_and_is_remembered() -> None:
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    for name, factor in (("plain", 1.0), ("huge", 1e300)):  # whose squares overflow
+        pd.DataFrame(X * [factor, 1, 1], columns=list("abc")).to_csv(f"{name}.csv", index=False)
+        run("fit", f"{name}.csv", "--components", "2", "--scale", "--out", name)
+    assert Path("huge/rows.csv").read_text() == Path("plain/rows.csv").read_text()
+    model = blockmix.load("huge/model.blockmix")
+    np.testing.assert_allclose(model.weights_ @ model.means_, 0, atol=1e-6)
+    # Red if predict forgets the units: all rows would be far from all means.
+    assert run("predict", "huge/model.blockmix", "huge.csv").stdout == Path("plain/rows.csv").read_text()
+
+
+def test_select_compares_all_pairs_and_kinds(wine_csv: str) -> None:
+    done = run("select", wine_csv, "--components", "1:2", "--groups", "auto,3", "--criterion", "icl", "--out", "out")
+    lines = lines_of("out/selection.csv")
+    pairs = [(line["n_components"], line["n_column_groups"]) for line in lines]
+    assert pairs == [("1", "auto"), ("1", "3"), ("2", "auto"), ("2", "3")]
+    summary = summary_of("out")
+    assert summary["icl"] == pytest.approx(min(float(line["icl"]) for line in lines))
+    assert "warning: the smallest icl is at --components 2, the edge of 1 … 2 tried: try more\n" in done.stderr
+    assert summary["warnings"][0] in done.stderr
+    run("fit", wine_csv, "--components", "1:2", "--tails", "normal,t", "--compare-shared", "--out", "out")
+    lines = lines_of("out/selection.csv")
+    kinds = {(line["n_components"], line["shared_covariance"], line["tails"]) for line in lines}
+    shared = {("2", "True", tails) for tails in ("normal", "t")}
+    assert kinds == {(n, "False", tails) for n in "12" for tails in ("normal", "t")} | shared
+    best = min(lines, key=lambda line: float(line["bic"]))
+    assert summary_of("out")["tails"] == best["tails"]
+    assert blockmix.load("out/model.blockmix").shared_covariance == (best["shared_covariance"] == "True")
+
+
+def test_covariance_groups_columns(wine_csv: str) -> None:
+    run("covariance", wine_csv, "--groups", "4", "--out", "out")
+    assert {path.name for path in Path("out").iterdir()} == MIXTURE - {"rows.csv"}
+    model = blockmix.load("out/model.blockmix")
+    labels, sizes = model.column_labels_.tolist(), model.partition_.sizes
+    expected = [str(label) if sizes[label] > 1 else "alone" for label in labels]
+    assert [line["group"] for line in lines_of("out/columns.csv")] == expected
+    assert "alone" in expected
+    assert summary_of("out")["groups"] == model.groups_
+    stderr = run("covariance", wine_csv, "--out", "auto").stderr
+    assert "warning: --groups 'auto' found that all 13 columns share a correlation of about 0." in stderr
+
+
+def test_one_column_has_clusters_but_no_groups() -> None:
+    pd.DataFrame({"a": [0.0, 0.1, 0.2, 0.3, 9.0, 9.1, 9.3, 9.2]}).to_csv("one.csv", index=False)
+    done = run("fit", "one.csv", "--components", "2", "--out", "out")
+    assert "only one numeric column, a: there are no columns to group" in done.stderr
+    assert adjusted_rand([row["cluster"] for row in lines_of("out/rows.csv")], [0] * 4 + [1] * 4) == 1
+
+
+def test_fits_that_fail_are_one_sentence(wine_csv: str) -> None:
+    for components, largest in (("200", 200), ("1:1000000", 1_000_000)):
+        sentence = fails("fit", wine_csv, "--components", components)
+        assert sentence == f"--components {largest} exceeds the 178 rows of wine.csv"
+    for arguments in (("select", wine_csv, "--groups", "auto,14"), ("covariance", wine_csv, "--groups", "14")):
+        assert fails(*arguments) == "--groups 14 exceeds the 13 columns of wine.csv"
+    wine().assign(kind=None).to_csv("unlabeled.csv", index=False)
+    sentence = fails("fit", "unlabeled.csv", "--label", "kind", "--components", "2")
+    assert "the column 'kind' of unlabeled.csv is empty" in sentence
+    assert fails("fit", wine_csv, "--label", "kinds") == "wine.csv has no column 'kinds': did you mean 'kind'?"
+    for content, sentence in (
+        (b"", "is empty"),
+        (b"a,b\nu,v\nw,v\n", "has no numeric column: a ('u'), b ('v')"),
+        (b"a,b\n1,v\n1.5x,v\n3,v\n", "has text in columns of numbers: a ('1.5x' in row 2); correct it"),
+        (b"a,b\n1,2\n1,2\n1,2\n", "has 3 rows but no numeric column that varies"),
+        (b"a,b\n1,2\n2,inf\n3,1\n", "has infinite values in 1 of 3 rows: b (1)"),
+    ):
+        Path("bad.csv").write_bytes(content)
+        assert fails("fit", "bad.csv").startswith(f"bad.csv {sentence}")
+    assert fails("fit", "nothing.csv") == "nothing.csv does not exist"
+    assert fails("select", ".") == ". is a folder: give a file"
+
+
+def test_notes_before_a_fit(wine_csv: str) -> None:
+    done = run("fit", wine_csv, "--components", "1:3", "--groups", "1:7", "--max-iter", "1", "--out", "out")
+    assert "comparing 21 models, from 1 to 3 row clusters" in done.stderr
+    wine().assign(code=wine()["kind"].astype("category").cat.codes).to_csv("leak.csv", index=False)
+    stderr = run("fit", "leak.csv", "--label", "kind", "--components", "2", "--out", "out").stderr
+    assert "code: one value in each class of kind, so the fit sees the classes; leave out with --drop NAME" in stderr
+    np.save("wide.npy", np.random.default_rng(0).standard_normal((3, 1_000_000)))  # correlations of 8 TB
+    sentence = fails("covariance", "wide.npy")
+    assert re.match(r"wide.npy has 1000000 columns, so a fit needs about \d+ GB of memory, and \d+ GB are", sentence)
+    assert re.search(r"such as --top-variance \d+$", sentence)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_chosen_columns(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered().to_parquet("wine.parquet")
+    if large:
+        monkeypatch.setattr(reading, "LARGE", 100)
+    done = run("fit", "wine.parquet", "--components", "2", "--top-variance", "3", "--out", "out")
+    assert "kept the 3 of 13 columns with the largest variance" in done.stderr
+    kept = wine().drop(columns=["id", "kind"]).var().nlargest(3).index
+    assert {line["column"] for line in lines_of("out/columns.csv")} == set(kept)
+    assert run("predict", "out/model.blockmix", "wine.parquet").stdout == Path("out/rows.csv").read_text()
+    how = ("--columns", "*al*", "--columns", "hue", "--exclude", "total*", "--drop", "hue", "--components", "1")
+    run("fit", "wine.parquet", *how, "--out", "out")
+    names = list(blockmix.load("out/model.blockmix").feature_names_in_)
+    assert names == ["alcohol", "malic_acid", "alcalinity_of_ash"]
+    sentence = fails("fit", "wine.parquet", "--columns", "x*")
+    assert "--columns 'x*' matches no column of wine.parquet: it has alcohol" in sentence
+
+
+def test_demo() -> None:
+    done = run("demo")
+    assert {path.name for path in Path("blockmix-demo").iterdir()} == MIXTURE | {"selection.csv"}
+    assert "* smallest bic" in done.stdout
+    assert summary_of("blockmix-demo")["ari"] > 0.9
+
+
+# Missing values
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_missing_values_are_fitted_as_they_are_and_counted(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_missing().drop(columns="id").to_parquet("holes.parquet", row_group_size=50)
+    if large:
+        monkeypatch.setattr(reading, "LARGE", 100)
+    done = run("fit", "holes.parquet", "--components", "3", "--label", "kind", "--out", "out")
+    assert "40 of 2314 cells (1.7%) are missing: ash (30), hue (10)" in done.stderr
+    assert "left out: empty (empty)" in done.stderr
+    X = with_missing().drop(columns=["id", "kind", "empty"])
+    model = GaussianBiclustering(3, random_state=0).fit(X)
+    assert [int(row["cluster"]) for row in lines_of("out/rows.csv")] == model.row_labels_.tolist()
+    assert summary_of("out")["missing"] == {"ash": 30, "hue": 10}
+    assert run("predict", "out/model.blockmix", "holes.parquet").stdout == Path("out/rows.csv").read_text()
+    done = run("fit", "holes.parquet", "--components", "2", "--drop-missing", "--label", "kind", "--out", "out")
+    complete = X.notna().all(axis=1)
+    assert f"left out {178 - complete.sum()} of 178 rows with missing values" in done.stderr
+    assert [int(row["row"]) - 1 for row in lines_of("out/rows.csv")] == np.flatnonzero(complete).tolist()
+    model = GaussianBiclustering(2, random_state=0).fit(X[complete])
+    assert [int(row["cluster"]) for row in lines_of("out/rows.csv")] == model.row_labels_.tolist()
+
+
+def test_an_outlier_is_compared_with_the_number_of_its_values() -> None:
+    # Red if a row with missing values is compared with the number of columns.
+    frame = wine()
+    frame.loc[5, ["ash", "hue"]] = np.nan
+    frame.loc[5, "proline"] = 1e5
+    frame.loc[9, frame.columns.difference(["id", "kind"])] = np.nan
+    frame.to_csv("far.csv", index=False)
+    done = run("fit", "far.csv", "--components", "1", "--out", "out")
+    assert "cells (0.6%) are missing: " in done.stderr and "; 1 row has no values" in done.stderr
+    assert next(line for line in done.stdout.splitlines() if "w5: " in line).count("(about 11 is usual)") == 1
+
+
+def test_the_columns_of_a_table_with_missing_values_are_grouped() -> None:
+    with_missing().to_csv("holes.csv", index=False)
+    done = run("covariance", "holes.csv", "--out", "cov")
+    assert "40 of 2314 cells (1.7%) are missing: ash (30), hue (10)" in done.stderr
+    assert fails("covariance", "holes.csv", "--stability", "--resamples", "3") == (
+        "holes.csv has missing values: use blockmix fit --components 1 --stability, which takes them"
+    )
+
+
+# Files that are read in pieces
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "arrow", "feather"])
+def test_pieces_and_memory_give_the_same_results(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Red if a pass loses, repeats or reorders rows, or forgets the scaling of the command.
+    frame, file, label = numbered(), f"wine.{kind}", () if kind == "npy" else ("--label", "kind")
+    if kind == "npy":
+        np.save(file, frame.drop(columns="kind").to_numpy())
+    elif kind == "parquet":
+        frame.to_parquet(file, row_group_size=50)
+    else:
+        frame.to_feather(file, chunksize=50)
+    scale = ("--scale",) if kind in ("npy", "parquet") else ()
+    run("fit", file, *label, "--components", "3", "--out", "memory", *scale)
+    monkeypatch.setattr(reading, "LARGE", 100)
+    done = run("fit", file, *label, "--components", "3", "--out", "pieces", *scale)
+    assert f"{file} is read in pieces" in done.stderr
+    rows = [lines_of(f"{folder}/rows.csv") for folder in ("memory", "pieces")]
+    assert [row["row"] for row in rows[0]] == [row["row"] for row in rows[1]]
+    assert [row["cluster"] for row in rows[0]] == [row["cluster"] for row in rows[1]]
+    np.testing.assert_allclose(*([float(row["outlier_score"]) for row in part] for part in rows), rtol=1e-3)
+    assert lines_of("memory/columns.csv") == lines_of("pieces/columns.csv")
+    memory, pieces = summary_of("memory"), summary_of("pieces")
+    assert memory["ari"] == pieces["ari"]
+    assert memory["bic"] == pytest.approx(pieces["bic"])
+    assert pieces["files"] == memory["files"]
+    assert run("predict", "pieces/model.blockmix", file).stdout == Path("pieces/rows.csv").read_text()
+    run("report", "pieces/model.blockmix")
+
+
+def test_columns_of_a_large_file_that_are_no_data_are_left_out(small_limit: None) -> None:
+    frame = numbered(constant=1.0, empty=np.nan, when=pd.Timestamp("2026-01-01"))
+    frame.insert(0, "n", range(1, len(frame) + 1))
+    frame.to_parquet("wine.parquet", row_group_size=50)
+    done = run("fit", "wine.parquet", "--components", "1", "--out", "out")
+    left_out = summary_of("out")["left_out"]
+    assert set(left_out) == {"when", "kind", "empty", "constant"}
+    assert (left_out["empty"], left_out["constant"]) == ("empty", "constant")
+    assert "n counts the rows, so it is not used" in done.stderr
+    assert list(blockmix.load("out/model.blockmix").feature_names_in_) == list(wine().columns[1:-1])
+
+
+def test_a_folder_of_parquet_files_is_one_table() -> None:
+    Path("wines").mkdir()
+    numbered()[:100].to_parquet("wines/a.parquet")
+    numbered()[100:].to_parquet("wines/b.parquet")
+    run("fit", "wines", "--components", "3", "--label", "kind", "--out", "out")
+    assert summary_of("out")["rows"] == 178
+    assert summary_of("out")["ari"] > 0.8
+
+
+def test_covariance_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered().to_parquet("wine.parquet")
+    monkeypatch.setattr(reading, "LARGE", 1300)
+    done = run("covariance", "wine.parquet", "--out", "out")
+    assert "the covariance is that of a sample of 100 of the 178 rows" in done.stderr
+
+
+# Results on request
+
+
+def test_outliers_are_listed_with_their_worst_group() -> None:
+    frame = wine()
+    frame.loc[5, ["ash", "hue"]] = [60.0, 40.0]
+    frame.to_csv("far.csv", index=False)
+    done = run("fit", "far.csv", "--components", "3", "--tails", "t", "--out", "out")
+    rows, model = lines_of("out/rows.csv"), blockmix.load("out/model.blockmix")
+    np.testing.assert_allclose([float(row["outlier_score"]) for row in rows], model.outlier_scores_, rtol=1e-3)
+    assert [row["outlier"] == "yes" for row in rows] == model.outliers_.tolist()
+    assert summary_of("out")["outliers"] == model.outliers_.sum()
+    # A normal component would rather stretch to reach the row.
+    assert summary_of("out")["farthest"][0]["row"] == "w5"
+    assert "  w5: cluster " in done.stdout
+    worst, labels = rows[5]["farthest_group"], model.column_labels_[int(rows[5]["cluster"])]
+    names = model.feature_names_in_[labels == int(worst)] if worst.isdigit() else [worst]
+    assert {"ash", "hue"} & set(names)
+
+
+def test_figures_are_written_and_replaced_together(wine_csv: str) -> None:
+    run("fit", wine_csv, "--components", "2", "--figures", "png,svg,pdf", "--out", "out")
+    names = sorted(path.stem for path in Path("out").glob("figure-*.png"))
+    assert names == [
+        f"figure-{name}" for name in ("checkerboard", "correlations-0", "correlations-1", "groups", "trace")
+    ]
+    for name in names:
+        pixels = image.imread(f"out/{name}.png")
+        assert pixels.shape[1] == int(85 / 25.4 * 300)  # one column of a journal
+        np.testing.assert_allclose(pixels[..., 0], pixels[..., 1], atol=1e-6)  # no colors
+        assert Path(f"out/{name}.pdf").read_bytes().startswith(b"%PDF")
+        assert "<svg" in Path(f"out/{name}.svg").read_text()
+    assert set(summary_of("out")["files"]) == {path.name for path in Path("out").iterdir()}
+    run("fit", wine_csv, "--components", "1", "--figures", "svg", "--out", "out")
+    assert sorted(path.name for path in Path("out").glob("figure-*")) == [
+        "figure-checkerboard.svg",
+        "figure-correlations-0.svg",
+        "figure-trace.svg",
+    ]
+    Path("own").mkdir()
+    Path("own/figure-trace.svg").write_text("mine")
+    sentence = fails("fit", wine_csv, "--components", "1", "--figures", "svg", "--out", "own")
+    assert "own has a figure-trace.svg that is not the result of an earlier run" in sentence
+    run("covariance", wine_csv, "--groups", "4", "--figures", "png", "--out", "cov")
+    assert Path("cov/figure-dendrogram.png").exists()
+
+
+def test_a_table_too_wide_for_a_page_is_fitted_without_one(wine_csv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Red if the page is tried, whose p × p matrices do not fit into memory, or if that of an earlier fit stays.
+    run("fit", wine_csv, "--components", "2", "--out", "out")
+    assert Path("out/report.html").exists()
+    monkeypatch.setattr("blockmix.command.results._SHOWN_COLUMNS", 12)
+    done = run("fit", wine_csv, "--components", "2", "--out", "out")
+    assert "no report.html: the table has 13 columns, a page shows at most 12" in done.stderr
+    assert "report.html" not in summary_of("out")["files"]
+    assert not Path("out/report.html").exists()
+
+
+def test_ctrl_c_keeps_the_fit_and_the_resamples_that_are_done(wine_csv: str) -> None:
+    arguments = ("fit", wine_csv, "--components", "2", "--stability", "--refits", "0", "--resamples", "100000")
+    screen, code = in_a_terminal(*arguments, "--out", "out", until="reweighting the rows")
+    assert code == 130, screen
+    assert Path("out/model.blockmix").exists()
+    assert "of 100000 resamples: the results come from these" in screen or "best model so far" in screen
+
+
+def begun(*arguments: str, checkpoint: str) -> subprocess.Popen[str]:
+    """A fit that has written its checkpoint a few times."""
+    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # tests in the background ignore Ctrl-C
+    process = subprocess.Popen(
+        command(*arguments), stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL, preexec_fn=listening
+    )
+    times: set[int] = set()
+    end = time.monotonic() + 120
+    while len(times) < 3 and time.monotonic() < end:
+        time.sleep(0.005)
+        if os.path.exists(checkpoint):
+            times.add(os.stat(checkpoint).st_mtime_ns)
+    assert len(times) == 3
+    return process
+
+
+def test_a_killed_fit_resumes_and_an_interrupted_one_is_kept(wine_csv: str) -> None:
+    X = np.random.default_rng(0).standard_normal((60_000, 12))
+    X[:30_000] += 0.3  # clusters that overlap, so that a fit takes many iterations
+    np.save("slow.npy", X)
+    fit = ("fit", "slow.npy", "--components", "3", "--groups", "12", "--checkpoint", "fit.checkpoint", "--out")
+    killed = begun(*fit, "killed", checkpoint="fit.checkpoint")
+    killed.kill()
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    assert Path("fit.checkpoint").exists()
+    run(*fit, "killed")
+    assert not Path("fit.checkpoint").exists()
+    run("fit", "slow.npy", "--components", "3", "--groups", "12", "--out", "whole")
+    assert Path("killed/rows.csv").read_bytes() == Path("whole/rows.csv").read_bytes()
+    stopped = begun(*fit, "stopped", checkpoint="fit.checkpoint")
+    stopped.send_signal(signal.SIGINT)
+    _, said = stopped.communicate(timeout=120)
+    assert stopped.returncode == 130
+    assert said.endswith("blockmix: interrupted, the best model so far was written\n")
+    assert 3 <= summary_of("stopped")["iterations"] < summary_of("whole")["iterations"]
+    assert Path("fit.checkpoint").exists()
+    before = Path(wine_csv).read_bytes()
+    assert "wine.csv" in fails("fit", wine_csv, "--components", "2", "--checkpoint", wine_csv)
+    assert Path(wine_csv).read_bytes() == before

@@ -1,0 +1,174 @@
+"""Text tables: the layout is recognized, and whatever cannot be read is one sentence."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from blockmix.command.options import ReadingOptions
+from blockmix.command.reading import read_table
+from blockmix.command.table import Table
+from blockmix.command.text import recognize
+
+
+def read(folder: Path, text: str, **settings: Any) -> Table:
+    path = folder / "table.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    options = {name: settings.pop(name) for name in ("drop", "missing", "encoding", "header") if name in settings}
+    return read_table(path, ReadingOptions(**options), **settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"),
+    [
+        ("a\n1\n2\n", ","),
+        ("a\n1.5\n2.25\n", ","),
+        ("1,5;2,5\n3,5;4,5\n", ";"),
+        ("a;b\n1,5;2,5\n", ";"),
+        ("name\tx\nDoe, John\t1\nRoe, Jane\t2\n", "\t"),
+        ("name,x\nnew york,1\nsan jose,2\n", ","),
+        ("a|b\n1|2\n", "|"),
+        ('x,text\n1,"one; two\nthree"\n2,"four ""five"""\n', ","),
+        ("g1 g2\nr1 1 2\nr2 3 4\n", " "),
+    ],
+)
+def test_separators(text: str, separator: str) -> None:
+    assert recognize(text).separator == separator
+
+
+def test_a_table_without_header_gets_names(tmp_path: Path) -> None:
+    table = read(tmp_path, "1.5,2\n2.5,-3e2\n")
+    assert not table.named
+    assert table.names == ("x0", "x1")
+    assert len(table.values) == 2
+    years = read(tmp_path, "1990,1991\n2.5,-3e2\n", header=True)
+    assert years.names == ("1990", "1991")
+    assert len(years.values) == 1
+
+
+def test_blank_lines_above_the_header(tmp_path: Path) -> None:
+    assert read(tmp_path, "\n\r\n\na,b\n1,2\n\n3,4\n").values.tolist() == [[1, 2], [3, 4]]
+    assert read(tmp_path, "\n\n1,2\n3,4\n").values.tolist() == [[1, 2], [3, 4]]
+
+
+def test_quoted_cells_contain_separators_and_line_ends(tmp_path: Path) -> None:
+    table = read(tmp_path, 'a,text\n1,"one, two\nthree"\n2,"four ""five"""\n', kept=("text",))
+    assert table.texts["text"] == ["one, two\nthree", 'four "five"']
+
+
+def test_quoted_names_contain_line_ends(tmp_path: Path) -> None:
+    table = read(tmp_path, '\n"a\nb","c\r\nd"\n1,2\n3,4\n')
+    assert table.names == ("a\ufffdb", "c\ufffd\ufffdd")  # a line end must not break a message
+    assert table.values.tolist() == [[1, 2], [3, 4]]
+    names = [f"gene\n{j}" for j in range(50_000)]  # the first sample ends within the header
+    header = ",".join(f'"{name}"' for name in names)
+    table = read(tmp_path, header + "\n" + ",".join(["1"] * 50_000) + "\n" + ",".join(["2"] * 50_000))
+    assert len(table.names) == 50_000
+    assert table.values[:, -1].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal"),
+    [
+        ("a;b\n1,5;2\n", ","),
+        ("a;b\n1,5;2.5\n", "."),
+        ("a\tb\n1,5\t2\n", ","),
+        ("a\tb\n1,500\t12,000,000\n", "."),  # thousands
+        ("a\tb\n1,500\t2.5\n", "."),
+        ("a,b\n1,5\n", "."),
+    ],
+)
+def test_decimal_signs(text: str, decimal: str) -> None:
+    assert recognize(text).decimal == decimal
+
+
+@pytest.mark.parametrize("sign", ["\t", " ", ",", ";"])
+@pytest.mark.parametrize("first", ["1", "ALL_1"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_the_short_header_of_r(sign: str, first: str, encoding: str, tmp_path: Path) -> None:
+    # What write.table(x, "file") of R writes: the header has no cell for the row names.
+    path = tmp_path / "r.txt"
+    rows = (['"g1"', '"g2"'], [f'"{first}"', "1.5", "2"], ['"2"', "3", "4"])
+    path.write_text("\n".join(sign.join(row) for row in rows), encoding=encoding)
+    table = read_table(path)
+    assert table.names == ("g1", "g2")
+    assert table.values.tolist() == [[1.5, 2], [3, 4]]
+    assert list(table.row_names) == [first, "2"]
+
+
+def test_the_short_header_of_many_genes(tmp_path: Path) -> None:
+    # Red if the first row of data, which is longer than the first sample, is not seen.
+    path, genes = tmp_path / "genes.tsv", [f"gene_number_{j}" for j in range(30_000)]
+    rows = [f"s{i}\t" + "\t".join(f"{i + 0.125}" for _ in genes) for i in range(3)]
+    path.write_text("\n".join(["\t".join(genes), *rows]))
+    table = read_table(path)
+    assert table.names == tuple(genes)
+    assert list(table.row_names) == ["s0", "s1", "s2"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a,b\ns,2,3\nt,5,6\nu,8\n",
+        "a,b\n1,2,3\n4,5,6\n",  # numbers without quotes are not row names
+        "a,b,c\n1,2,3,\n4,5,6,\n",  # a separator at the end of each row
+        "a,b\ns,2,\nt,5,\n",
+        "a,b\ns,2,3\ns,5,6\n",  # row names differ
+    ],
+)
+def test_rows_that_are_too_long_are_not_a_table_of_r(content: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has \d cells in row \d and \d columns"):
+        read(tmp_path, content)
+
+
+def test_the_row_with_too_few_cells_is_named_in_a_long_file(tmp_path: Path) -> None:
+    lines = ["a,b", '"1\n",2', *["1,2"] * 3_000_000]  # more than one batch
+    lines[2_500_001] = "7"
+    with pytest.raises(ValueError, match=r"has 1 cell in row 2500001 and 2 columns: '7'$"):
+        read(tmp_path, "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"\n\n \n", "is empty"),
+        (b"a,b,c\n", "has column names but no rows"),
+        (b"a,b,c", "has column names but no rows"),
+        (b"a,b,c\n1,2,3\n4,5\n", "has 2 cells in row 2 and 3 columns: '4,5'"),
+        (b"a,b\n1,2\n4,5,6\n", "has 3 cells in row 2 and 2 columns: '4,5,6'"),
+        ("na\u00efve,b\n1,2\n".encode("latin-1"), "is not encoded in UTF-8: save it as UTF-8, or give its encoding"),
+        (b"a,b\n" + b"1,2\n" * 200_000 + "\u00e9,2\n".encode("latin-1"), "is not encoded in UTF-8"),
+        (bytes(range(256)), "is not encoded in UTF-8"),
+        (b"\0\1\2\3", "is not a text table"),
+    ],
+)
+def test_a_bad_text_is_one_sentence(content: bytes, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        read_table(path)
+    assert str(caught.value).startswith(f"{path} {sentence}")
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "rot13", "hex"])
+def test_what_is_not_an_encoding_of_text(encoding: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"--encoding {encoding} is not an encoding of text"):
+        read(tmp_path, "alcohol,b\n1,2\n", encoding=encoding)
+
+
+def test_a_row_longer_than_a_batch(tmp_path: Path) -> None:
+    p = 50_000
+    cells = [f"{j}.{'0' * 200}" for j in range(p)]  # 10 MB
+    table = read(tmp_path, ",".join(f"gene_{j}" for j in range(p)) + "\n" + ",".join(cells) + "\n")
+    np.testing.assert_array_equal(table.values, [np.arange(p)])
+
+
+def test_a_cell_longer_than_the_limit_of_csv(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    assert read(tmp_path, f"a,text\n1,{'z' * (limit + 1)}\n2,b\n", kept=("text",)).texts["text"][1] == "b"
+    assert csv.field_size_limit() == limit

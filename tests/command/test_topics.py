@@ -1,0 +1,121 @@
+"""Topics from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from commands import fails, lines_of, run, summary_of
+
+
+def test_topics_of_reviews() -> None:
+    rng = np.random.default_rng(0)
+    low, high = ["dirty carpet", "rude manager", "smell smoke"], ["metro station", "friendly staff", "lovely view"]
+    texts = [" ".join(rng.choice(words, 3)) for words in [low] * 50 + [high] * 50]
+    frame = pd.DataFrame({"stars": [1] * 50 + [5] * 50, "review": texts})
+    frame.to_csv("reviews.csv", index=False)
+    how = ("--text", "review", "--rating", "stars", "--topics", "2", "--groups", "6")
+    done = run("topics", "reviews.csv", *how, "--out", "out")
+    assert {path.name for path in Path("out").iterdir()} == {
+        "model.blockmix",
+        "rows.csv",
+        "columns.csv",
+        "topics.csv",
+        "topics.png",
+        "documents.csv",
+        "report.html",
+        "summary.json",
+    }
+    assert [int(row["topic"]) for row in lines_of("out/rows.csv")] == [0] * 50 + [1] * 50
+    assert "carpet, dirty" in done.stdout
+    typical = lines_of("out/documents.csv")
+    assert {line["topic"] for line in typical} == {"0", "1"}
+    assert all(line["text"] == texts[int(line["row"]) - 1] for line in typical)
+    assert all(line["rating"] == ("1" if line["topic"] == "0" else "5") for line in typical)
+    assert f"topic 1: {typical[-5]['text']}" in done.stdout
+    assert {line["term"] for line in lines_of("out/columns.csv")} >= {"dirty", "metro"}
+    predicted = run("predict", "out/model.blockmix", "reviews.csv", "--text", "review").stdout
+    assert predicted == Path("out/rows.csv").read_text()
+    assert "name the column of texts with --text" in fails("predict", "out/model.blockmix", "reviews.csv")
+    assert "holds topics, whose report blockmix topics writes" in fails("report", "out/model.blockmix")
+    how_wrong = ("--text", "Review", "--rating", "STARS")
+    sentence = "reviews.csv lacks 2 of 2 columns: Review (did you mean 'review'?), STARS (did you mean 'stars'?)"
+    assert fails("topics", "reviews.csv", *how_wrong) == sentence
+    assert fails("topics", "reviews.csv", "--text", "REVIEW").endswith("no column 'REVIEW': did you mean 'review'?")
+    frame.loc[3, "stars"] = np.nan
+    frame.loc[7, "review"] = None
+    frame.to_csv("gaps.csv", index=False)
+    assert "no review or no stars in 2 of 100 rows" in fails("topics", "gaps.csv", *how)
+    assert "left out 2 of 100 rows" in run("topics", "gaps.csv", *how, "--drop-missing").stderr
+    assert fails("topics", "reviews.csv", *how[:4], "--groups", "200") == "--groups 200 exceeds the 12 terms kept"
+    frame["stars"] = "good"
+    frame.to_csv("words.csv", index=False)
+    assert "holds 'good' in row 1" in fails("topics", "words.csv", *how, "--drop-missing")
+
+
+def reviews() -> None:
+    """Three kinds of reviews, with phrases, and a word that is in all of them."""
+    rng = np.random.default_rng(0)
+    kinds = (
+        ["dirty carpet", "rude manager", "old smoke"],
+        ["metro station", "near centre", "city walk"],
+        ["pool bar", "beach sun"],
+    )
+    texts = [" ".join(["hotel", *rng.choice(words, 4)]) for words in kinds for _ in range(60)]
+    pd.DataFrame({"review": texts}).to_csv("reviews.csv", index=False)
+
+
+def test_numbers_of_topics_are_compared_by_coherence_and_bic() -> None:
+    reviews()
+    done = run("topics", "reviews.csv", "--text", "review", "--n-topics", "2:4", "--groups", "6", "--out", "out")
+    lines = lines_of("out/selection.csv")
+    assert [line["n_topics"] for line in lines] == ["2", "3", "4"]
+    best = max(lines, key=lambda line: float(line["coherence"]))
+    assert str(summary_of("out")["n_topics"]) == best["n_topics"]
+    assert all(line["says"].startswith("topic 0: ") for line in lines)
+    assert "highest coherence" in done.stdout
+    assert "smallest bic" in done.stdout
+
+
+def test_words_and_phrases() -> None:
+    reviews()
+    Path("words.txt").write_text("hotel\nCarpet dirty")
+    how = ("topics", "reviews.csv", "--text", "review", "--topics", "3", "--groups", "4", "--out", "out")
+    run(*how, "--stop-words", "words.txt", "--ngrams", "2")
+    terms = {line["term"] for line in lines_of("out/columns.csv")}
+    assert "metro station" in terms
+    assert not {"hotel", "carpet", "dirty"} & terms
+    predicted = run("predict", "out/model.blockmix", "reviews.csv", "--text", "review").stdout
+    assert predicted == Path("out/rows.csv").read_text()
+    run(*how)
+    assert "dirty" in {line["term"] for line in lines_of("out/columns.csv")}
+    sentence = fails(*how, "--stop-words", "german")
+    assert sentence == "--stop-words german is neither english, nor none, nor a file of words"
+
+
+def test_a_group_of_most_words_is_called_background() -> None:
+    rng = np.random.default_rng(0)
+    words = [f"word{chr(97 + a)}{chr(97 + b)}" for a in range(8) for b in range(8)]
+    texts = [
+        " ".join([*rng.choice(words, 6), *(("metro", "station") if i % 2 else ("rude", "staff"))]) for i in range(300)
+    ]
+    pd.DataFrame({"review": texts}).to_csv("reviews.csv", index=False)
+    done = run("topics", "reviews.csv", "--text", "review", "--topics", "2", "--groups", "3", "--out", "out")
+    kinds = [line["kind"] for line in lines_of("out/columns.csv")]
+    assert kinds.count("background") > 34
+    assert f"Background: {kinds.count('background')} of 68 terms go with no others" in done.stdout
+    assert "background" in Path("out/topics.csv").read_text().splitlines()[0]
+
+
+def test_texts_without_known_words_have_no_topic() -> None:
+    low, high = ["dirty carpet", "rude manager", "smell smoke"], ["metro station", "friendly staff", "lovely view"]
+    texts = [f"{words[i % 3]} {words[i // 3 % 3]}" for words in (low, high) for i in range(45)] + ["12 345"]
+    pd.DataFrame({"review": texts}).to_csv("reviews.csv", index=False)
+    done = run("topics", "reviews.csv", "--text", "review", "--topics", "2", "--groups", "3", "--out", "out")
+    assert "1 document without any of the terms: no topic" in done.stdout
+    found = json.loads(run("predict", "out/model.blockmix", "reviews.csv", "--text", "review", "--json").stdout)
+    assert sum(found["sizes"]) == 90
+    assert list(found["assignments"][-1].values())[1:] == [-1, 0]
+    assert Path("out/rows.csv").read_text().endswith(",-1,0\n")
