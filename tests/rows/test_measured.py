@@ -112,7 +112,7 @@ def test_codes_and_table_give_each_value_its_variance(dtype: Any, weight: float)
     X = X.astype(dtype)
     resolution, scale = Resolution.of(X, np.full(200, weight)), np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     assert resolution.columns.tolist() == ([1, 3] if weight == 1 else [0, 1, 2, 3])
-    codes, table = resolution.codes(X), resolution.table(scale)
+    _, table, codes = resolution.rounding(X, scale)
     for d, j in enumerate(resolution.columns):
         x = X[:, j].astype(float)
         widths = literal_widths(np.repeat(x[~np.isnan(x)], int(weight)))
@@ -120,7 +120,7 @@ def test_codes_and_table_give_each_value_its_variance(dtype: Any, weight: float)
         assert_allclose(table[d, codes[:, d]], expected, rtol=1e-12)
     assert (table[:, 0] == 0).all()
     new = np.full((4, 5), [[0.12345], [77.0], [np.inf], [np.nan]])
-    assert not resolution.codes(new).any()  # a value that did not occur is exact
+    assert not resolution.rounding(new, scale)[2].any()  # a value that did not occur is exact
 
 
 def test_fractional_weights_and_the_place_of_a_column_decide_no_tie() -> None:

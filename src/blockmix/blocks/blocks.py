@@ -65,22 +65,28 @@ class Layout:
     def __init__(
         self, distinct: Sequence[Partition], shapes: tuple[tuple[BlockModel, ...], ...] = (), n_sharing: int = 1
     ) -> None:
-        from blockmix.blocks.kernels import block_places  # loads Numba
-
         self.distinct, self.shapes, self.n_sharing = tuple(distinct), shapes, n_sharing
         self.partitions = self.distinct * n_sharing
-        order, blocks, first = block_places(np.array([partition.labels for partition in self.distinct]))
+        p, first = distinct[0].n_columns, np.cumsum([0] + [partition.n_groups for partition in distinct])
+        order = np.array([np.argsort(partition.labels, kind="stable") for partition in distinct])
+        c = np.concatenate([partition.sizes for partition in distinct])
+        hi = np.concatenate([np.cumsum(partition.sizes) for partition in distinct])
+        blocks = np.stack([hi - c, hi, np.cumsum(c**2) - c**2], axis=1)
         self.distinct_blocks: IntArray = blocks
-        self.size = int(blocks[-1, 2] + (blocks[-1, 1] - blocks[-1, 0]) ** 2)
+        self.size = int((c**2).sum())
         if n_sharing > 1:
             order, blocks = np.tile(order, (n_sharing, 1)), np.tile(blocks, (n_sharing, 1))
             first = np.arange(n_sharing + 1) * len(self.distinct_blocks)
         self.order, self.blocks, self.first = order, blocks, first
-        sizes = self.distinct_blocks[:, 1] - self.distinct_blocks[:, 0]
-        self.large: list[list[int]] = self.distinct_blocks[sizes > SMALL].tolist()
+        self.large: list[list[int]] = self.distinct_blocks[c > SMALL].tolist()
         every = (model for models in shapes for model in models)
         self.shaped = [(b, model) for b, model in enumerate(every) if model.name != FULL.name]
-        self.n_parameters, self.partition_price = self._costs(sizes.tolist())
+        prices, sizes = partition_prices(p), c.tolist()
+        self.n_parameters = int((c * (c + 1)).sum()) // 2
+        self.partition_price = float(prices[c[c < p]].sum())  # one full group is not a choice
+        for b, model in self.shaped:
+            self.n_parameters += model.n_parameters(sizes[b]) - sizes[b] * (sizes[b] + 1) // 2
+            self.partition_price += model.choice_price(sizes[b], p) + (float(prices[p]) if sizes[b] == p else 0.0)
         self.models = shapes or tuple((FULL,) * partition.n_groups for partition in self.distinct)
         self.rows_needed = np.array(
             [
@@ -88,17 +94,6 @@ class Layout:
                 for partition, models in zip(self.distinct, self.models, strict=True)
             ]
         )
-
-    def _costs(self, sizes: list[int]) -> tuple[int, float]:
-        """Free parameters of the distinct covariances, and the price of choosing their groups and structures."""
-        p = self.order.shape[1]
-        prices, parameters = partition_prices(p), sum(c * (c + 1) // 2 for c in sizes)
-        price = sum(float(prices[c]) for c in sizes if c < p)  # one full group is not a choice
-        for b, model in self.shaped:
-            c = sizes[b]
-            parameters += model.n_parameters(c) - c * (c + 1) // 2
-            price += model.choice_price(c, p) + (float(prices[p]) if c == p else 0.0)
-        return parameters, price
 
     @cached_property
     def owner(self) -> IntArray:

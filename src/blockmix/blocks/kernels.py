@@ -403,31 +403,6 @@ def recenter(scatter: Any, weight: Any, shift: Any, order: Any, blocks: Any, fir
 
 
 @compiled
-def block_places(labels: Any) -> Any:
-    """Order of the columns, blocks and first blocks of covariances whose columns have these groups (covariances, p)."""
-    n, p = labels.shape
-    order, first, at = np.empty((n, p), np.intp), np.zeros(n + 1, np.intp), 0
-    for g in range(n):
-        for j in range(p):
-            first[g + 1] = max(first[g + 1], first[g] + labels[g, j] + 1)
-    blocks = np.zeros((first[n], 3), np.intp)
-    for g in range(n):
-        own = blocks[first[g] : first[g + 1]]
-        for j in range(p):
-            own[labels[g, j], 1] += 1  # the size, until the places are known
-        lo = 0
-        for k in range(len(own)):
-            c = own[k, 1]
-            own[k, 0], own[k, 1], own[k, 2] = lo, lo, at
-            lo += c
-            at += c * c
-        for j in range(p):
-            order[g, own[labels[g, j], 1]] = j
-            own[labels[g, j], 1] += 1
-    return order, blocks, first
-
-
-@compiled
 def normalize(flat: Any, added: Any, divisors: Any, order: Any, blocks: Any, first: Any) -> Any:
     """Add to the diagonals of flat scatters (covariances, p) and divide by (covariances,), in place; symmetric blocks.
 

@@ -17,9 +17,10 @@ import numpy as np
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks
 from blockmix.blocks.moments import Covariance, correlation, gathered, products, raised
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes
-from blockmix.em.loop import Regroup
+from blockmix.em.loop import LoopState, Regroup
 from blockmix.em.parameters import Density, Parameters, Prior, log_joint, posterior
 from blockmix.em.sweep import (
+    EMPTY,
     NO_VARIANCE,
     SINGULAR,
     Statistics,
@@ -86,17 +87,17 @@ class BlockFamily:
     loose: float = 1e-2
     sweep = staticmethod(sweep)
 
-    def first(self, rows: Rows, z: FloatArray) -> Regroup[Parameters]:
-        """Parameters from responsibilities z, shape (N, G), with the first column groups."""
+    def first(self, rows: Rows, z: FloatArray, tolerance: float) -> LoopState[Parameters]:
+        """The state after an M-step from responsibilities z, shape (N, G), with the first column groups."""
         alone, G = Partition.separate(rows.n_columns), z.shape[1]
         layout = Layout((alone,), n_sharing=G) if self.shared else Layout((alone,) * G)
         parameters = self.regrouped(rows, unit_parameters(rows, z, layout), z)
         if not self.heavy:
             memory = frozenset([_digest(z[:])] if self.as_rows else [])
-            return Regroup(parameters, changed=True, memory=memory)
+            return LoopState(parameters, tolerance, memory=memory)
         parameters = replace(parameters, degrees_of_freedom=np.full(G, FIRST))
         # Without this leap EM takes 15 sweeps instead of 4 on normal data.
-        return Regroup(leap(rows, parameters, 0.0) or parameters, changed=True)
+        return LoopState(leap(rows, parameters, 0.0) or parameters, tolerance)
 
     def layouts(self, n_columns: int, judged: bool) -> dict[str, BlockFamily]:
         """Return the family with each kind of first column groups worth a start, by name.
@@ -214,7 +215,7 @@ class BlockFamily:
         scatter -= products(np.sqrt(statistics.mass[members])[:, None] * shift, scatter)
         weight = float(statistics.weight[members].sum())
         n = weight + layout.n_sharing * prior.shrinkage
-        if weight < statistics.least:
+        if weight < EMPTY * statistics.weight.sum():
             # An empty component has the overall variances and nothing to group.
             return raised(products(np.zeros((1, p)), scatter), np.ones(p)), max(n, 2.0), scatter
         added = statistics.blur[members].sum(axis=0) + layout.n_sharing * (prior.shrinkage + prior.ridge)

@@ -36,7 +36,7 @@ from blockmix.em.factor_steps import (
     tree_columns,
     without_empty,
 )
-from blockmix.em.loop import Regroup
+from blockmix.em.loop import LoopState, Regroup
 from blockmix.grouping.grouping import HierarchicalGrouping
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, Rows
@@ -61,10 +61,10 @@ class FactorFamily:
     model: FactorModel
     total_weight: float
 
-    def first(self, rows: Rows, z: FloatArray) -> Regroup[FactorParameters]:
-        """Parameters from responsibilities z, shape (N, G), with the first column groups."""
+    def first(self, rows: Rows, z: FloatArray, tolerance: float) -> LoopState[FactorParameters]:
+        """The state after an M-step from responsibilities z, shape (N, G), with the first column groups."""
         parameters = first_parameters(rows, z, first_groups(rows, z, self.model), self.model)
-        return Regroup(parameters, changed=True, memory=frozenset(cut_names(z[:])))
+        return LoopState(parameters, tolerance, memory=frozenset(cut_names(z[:])))
 
     def layouts(self, n_columns: int, judged: bool) -> dict[str, FactorFamily]:
         """Return the family alone: the number of groups is given."""

@@ -253,16 +253,6 @@ def _add_scatter(centered: Any, n: Any, blocks: Any, b: Any, scatter: Any) -> No
 
 
 @compiled
-def center(X: Any, rows: Any, share: Any, units: Any, mean: Any, centered: Any) -> None:
-    """Write √share (x − μ) of some rows, standardized, to centered (k, p)."""
-    location, inverse = units
-    for i in range(len(rows)):
-        root = np.sqrt(share[rows[i]])
-        for j in range(len(mean)):
-            centered[i, j] = ((X[rows[i], j] - location[j]) * inverse[j] - mean[j]) * root
-
-
-@compiled
 def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: Any, density: Any, found: Any) -> None:
     """Write √share (x − μ_g) of some rows, standardized and with their gaps filled, to the first array found (k, p).
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -90,8 +90,8 @@ class Family(Protocol[P, S]):
     def loose(self) -> float:  # noqa: D102  see above
         ...
 
-    def first(self, rows: Rows, z: FloatArray) -> Regroup[P]:
-        """Parameters from responsibilities z, shape (N, G), with the first column groups."""
+    def first(self, rows: Rows, z: FloatArray, tolerance: float) -> LoopState[P]:
+        """The state after an M-step from responsibilities z, shape (N, G), with the first column groups."""
         ...
 
     def layouts(self, n_columns: int, judged: bool) -> Mapping[str, Family[P, S]]:
@@ -199,12 +199,6 @@ class LoopState(Generic[P]):
     reseeded: tuple[int, ...] = ()
     memory: frozenset[str] = frozenset()
     converged: bool = False
-
-
-def first_state(family: Family[P, S], rows: Rows, tolerance: float, z: FloatArray) -> LoopState[P]:
-    """The state after the M-step from responsibilities z, shape (N, G)."""
-    first = family.first(rows, z)
-    return LoopState(first.parameters, tolerance, memory=first.memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,12 +328,31 @@ class Start(Generic[P]):
     limit: float = math.inf
 
 
+class States(Protocol):
+    """States of the starts of a fit that are kept as they change, as in a checkpoint."""
+
+    def state(self, start: str) -> Any:
+        """The last state of a start, or None if it has not begun."""
+        ...
+
+    def write(self, start: str, state: Any) -> None:
+        """Store the state of a start."""
+        ...
+
+
 def multistart(
-    starts: Sequence[Start[P]], run_loop: Callable[[str, LoopState[P]], LoopResult[P]]
+    starts: Sequence[Start[P]],
+    family: Family[P, S],
+    rows: Rows,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[Progress], object] | None = None,
+    saved: States | None = None,
 ) -> list[LoopResult[P]]:
     """Run EM from every start, fallbacks last; results, best first: fewest thin components, then highest objective.
 
-    An interrupt ends all of them; the best so far is then marked as interrupted, whether it had converged or not.
+    A start goes on from its saved state if there is one. An interrupt ends all of them; the best so far is then marked
+    as interrupted, whether it had converged or not.
     """
     results: list[LoopResult[P]] = []
     for start in sorted(starts, key=lambda start: start.limit < math.inf):
@@ -351,7 +364,11 @@ def multistart(
             state = start.begin()
             if fallback and state.trace and state.trace[-1] <= leader:
                 continue
-            results.append(replace(run_loop(start.name, state), name=start.name))
+            state = state if saved is None else saved.state(start.name) or state
+            save = None if saved is None else partial(saved.write, start.name)
+            report = None if callback is None else _reporter(callback, start.name)
+            result = run(family, rows, state, tol, max_iter, report, save)
+            results.append(replace(result, name=start.name))
         except KeyboardInterrupt:
             if not results:
                 raise
@@ -359,6 +376,10 @@ def multistart(
         if results[-1].outcome is Outcome.INTERRUPTED:
             return interrupted(ranked(results))
     return ranked(results)
+
+
+def _reporter(callback: Callable[[Progress], object], name: str) -> Callable[[int, float], object]:
+    return lambda iteration, value: callback(Progress(name, iteration, value))
 
 
 def ranked(results: list[LoopResult[P]]) -> list[LoopResult[P]]:

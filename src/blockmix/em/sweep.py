@@ -24,7 +24,7 @@ from blockmix.rows.measured import Additive
 
 SINGULAR = "component {} has no variance in some column: give a ridge above 0"
 NO_VARIANCE = 1e-26  # of a standardized column: what rounding leaves of none
-_EMPTY = 1e-10  # share of the rows below which a component has no moments of its own
+EMPTY = 1e-10  # share of the rows below which a component has no moments of its own
 # Largest diagonal entry of Σ⁻¹ in standardized columns. The shortcut for a shared covariance loses this factor times
 # machine precision, the plain sweep does not: with copies of columns the trace fell by 1e-7 per row, at 1e4 by 1e-11.
 _LARGEST_PRECISION = 1e4
@@ -62,15 +62,10 @@ class Statistics(Additive):
     scatter: Any
     tail: FloatArray | None = None
 
-    @property
-    def least(self) -> float:
-        """The weight from which a component counts as empty."""
-        return float(_EMPTY * self.weight.sum())
-
     def means(self, old: FloatArray) -> FloatArray:
         """New means, shape (G, p); the overall mean, which is zero, for an empty component."""
         new = old + self.excess / np.where(self.mass > 0, self.mass, 1)[:, None]
-        return np.where((self.weight < self.least)[:, None], 0.0, new)
+        return np.where((self.weight < EMPTY * self.weight.sum())[:, None], 0.0, new)
 
 
 class RowScatters(list[GramMatrix]):
@@ -192,8 +187,6 @@ def chunk_scatter(
 
     Between blocks a missing value has no covariance with other values: the scatter there is that of the filled rows.
     """
-    from blockmix.em.kernels import center
-
     if given is None or isinstance(given, tuple):
         z, log_likelihood, u = posterior(chunk, density if given is None else given)
     else:
@@ -208,9 +201,9 @@ def chunk_scatter(
         weights = np.ascontiguousarray(share[:, g])
         rows = np.flatnonzero(weights)
         number = g - components.start if n_covariances > 1 else 0
-        centered: FloatArray = np.empty((len(rows), p))
         if certain is None:
-            center(chunk.X, rows, weights, chunk.units, density.means[g], centered)
+            centered = (chunk.X[rows] - chunk.location) * chunk.units[1] - density.means[g]
+            centered *= np.sqrt(weights[rows])[:, None]
         else:
             centered, extra = filled(chunk, density, g, rows, np.stack([certain[:, g] * chunk.weights, weights]))
             if g in components:
@@ -271,7 +264,7 @@ def unit_parameters(rows: Rows, z: FloatArray, layout: Layout) -> Parameters:
     component and for a column of which it has no values.
     """
     sums, weight = rows.map_sum(lambda chunk: _chunk_sums(chunk, z[chunk.place]))
-    means = np.where(weight < _EMPTY * weight.sum(axis=0), 0.0, sums / np.where(weight > 0, weight, 1))
+    means = np.where(weight < EMPTY * weight.sum(axis=0), 0.0, sums / np.where(weight > 0, weight, 1))
     factors = np.zeros(layout.size)
     factors[layout.diagonal] = 1
     return Parameters(np.full(len(means), 1 / len(means)), means, Blocks(layout, factors))
@@ -319,11 +312,12 @@ def from_scatter(
     counts, added = layout.pooled(statistics.weight), layout.pooled(statistics.blur)
     # An empty component has the weight at which it became empty and the overall variances: finite without a prior, and
     # with one no narrower than just before, so that the penalty does not grow.
-    empty = counts < statistics.least
+    least = EMPTY * statistics.weight.sum()
+    empty = counts < least
     if empty.any():
         scatter[empty[layout.owner]] = 0
-        added = np.where(empty[:, None], statistics.least, added)
-        counts = np.where(empty, statistics.least, counts)
+        added = np.where(empty[:, None], least, added)
+        counts = np.where(empty, least, counts)
     added = added + layout.n_sharing * (prior.shrinkage + prior.ridge)
     divisors = counts + layout.n_sharing * prior.shrinkage
     variances = normalize(scatter, added, divisors, layout.order, layout.blocks, layout.first)

@@ -30,14 +30,12 @@ from blockmix.em.loop import (
     MIN_ROWS,
     Family,
     LoopResult,
-    LoopState,
     Outcome,
     P,
     Progress,
     S,
     interrupted,
     multistart,
-    run,
 )
 from blockmix.estimators.stored import VALUES, save_model
 from blockmix.estimators.validation import check_whole, matrix, rows_to_fit, rows_to_score
@@ -175,14 +173,10 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         rows, sample, variances = self._described(X, sample_weight, rng)
         family = self._family(rows, variances)
         saved = None if checkpoint is None else Checkpoint(checkpoint, self, rows, VALUES)
-        shift = log_scale(rows)
-
-        def run_loop(name: str, state: LoopState[P]) -> LoopResult[P]:
-            report = None if callback is None else lambda i, value: callback(Progress(name, i, value - shift))
-            save = None if saved is None else partial(saved.write, name)
-            state = state if saved is None else saved.state(name) or state
-            return run(family, rows, state, self.tol, self.max_iter, report, save)
-
+        # By how much the log-likelihood of standardized rows exceeds that of the rows themselves.
+        values = rows.observed.columns if rows.observed is not None else np.full(rows.n_columns, rows.total_weight)
+        shift = float(values @ np.log(rows.scale))
+        report = None if callback is None else lambda p: callback(replace(p, objective=p.objective - shift))
         with one_blas_thread():
             starts = starts_of(
                 self.init,
@@ -195,7 +189,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
                 max_iter=self.max_iter,
                 rng=rng,
             )
-            results = multistart(starts, run_loop)
+            results = multistart(starts, family, rows, self.tol, self.max_iter, report, saved)
             try:
                 self._keep(results, rows, shift)
             except KeyboardInterrupt:  # the model is fitted: repeat the last pass; a second interrupt is not caught
@@ -226,9 +220,13 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         standardized = rows_to_fit(self, X, sample_weight)
         refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
         rows = standardized if self.standardize else standardized.replace(scale=np.ones_like(standardized.scale))
-        sample, recorded = sampled(
-            rows, max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng
-        )
+        size = max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
+        # An array is not sampled for its starts. It is for its resolution, at the rows that a file would be sampled at,
+        # so that both give the same fit.
+        sample = recorded = rows.sample(size, rng)
+        if isinstance(rows, ArrayRows) and rows.n_rows > size:
+            numbers = chosen_rows(rows.n_rows, rows.weights, size, deepcopy(rng))
+            recorded = replace(rows, X=rows.X[numbers], weights=rows.weights[numbers])
         self.resolution_ = Resolution.of(recorded.X, recorded.weights) if self.rounding else EXACT
         resolved: Any = rows.replace(resolution=self.resolution_)
         resolved_sample = resolved if sample is rows else sample.replace(resolution=self.resolution_)
@@ -461,26 +459,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         return rows.astype(self.means_.dtype, copy=False)
 
 
-def sampled(rows: Rows, size: int, rng: np.random.RandomState) -> tuple[ArrayRows, ArrayRows]:
-    """Rows in memory that starts are made from, and at most `size` of them that show how values were recorded.
-
-    An array is not sampled for its starts. It is for its resolution, at the rows that a file would be sampled at, so
-    that both give the same fit.
-    """
-    if not isinstance(rows, ArrayRows):
-        sample = rows.sample(size, rng)
-        return sample, sample
-    numbers = chosen_rows(rows.n_rows, rows.weights, size, deepcopy(rng))
-    return rows, rows if numbers is None else replace(rows, X=rows.X[numbers], weights=rows.weights[numbers])
-
-
-def log_scale(rows: Rows) -> float:
-    """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
-    if rows.observed is not None and rows.has_missing:
-        return float(rows.observed.columns @ np.log(rows.scale))
-    return rows.total_weight * float(np.log(rows.scale).sum())
-
-
 def most_probable(joint: FloatArray) -> IntArray:
     """Component with the largest log π_g f_g (m, G) of each row, in the smallest signed integer type, shape (m,)."""
     labels: IntArray = joint.argmax(axis=1).astype(np.min_scalar_type(-joint.shape[1]))
@@ -520,5 +498,5 @@ def _labelled(
 ) -> tuple[IntArray, FloatArray, dict[str, Any]]:
     """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes."""
     joint = scorer(chunk)
-    labels = most_probable(joint)
+    labels = joint.argmax(axis=1).astype(np.min_scalar_type(-joint.shape[1]))
     return labels, criterion_sums(joint, chunk.weights), {} if describe is None else describe(chunk, labels)

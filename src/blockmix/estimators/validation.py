@@ -41,7 +41,7 @@ class ParameterError(ValueError):
 def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows:
     """Standardized rows, at least two and one per component; the estimator takes over their columns."""
     least = max(2, estimator.n_components)
-    elsewhere = is_elsewhere(X)
+    elsewhere = type(X) is not np.ndarray and is_elsewhere(X)
     if elsewhere:
         rows = opened(X, counts(sample_weight, None, least), allow_missing=takes_missing(estimator)).measured()
         n_rows = rows.n_rows
@@ -55,7 +55,7 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
     if elsewhere:
         _remember(estimator, rows)
     else:
-        weights = counts(sample_weight, X, least)
+        weights = None if sample_weight is None else counts(sample_weight, X, least)
         rows = (opened(X, weights, allow_missing=True) if issparse(X) else ArrayRows.of(X, weights)).measured()
     if 0 < rows.total_weight < least:
         raise ValueError(f"the rows of X that have values count {rows.total_weight:g}: at least {least} are needed")

@@ -136,24 +136,23 @@ class Resolution:
         listed = np.flatnonzero(n_listed)
         return cls(columns[listed], np.append(0, np.cumsum(n_listed[listed])), value[k], widths**2 / 12)
 
-    def codes(self, X: FloatArray) -> NDArray[np.uint16]:
-        """For each value of the columns of X, shape (m, p), its number among the repeated ones or 0, shape (m, D)."""
+    def rounding(self, X: FloatArray, scale: FloatArray) -> tuple[IntArray, FloatArray, NDArray[np.uint16]]:
+        """Columns with repeated values, variances by code (D, codes) and codes (m, D), for rows X, shape (m, p).
+
+        The code of a value is its number among the repeated ones of its column, from 1 on, or 0. The variances are
+        those of columns divided by scale (p,).
+        """
         codes = np.zeros((len(X), len(self.columns)), dtype=np.uint16)
-        first = self.first.tolist()
+        first, sizes = self.first.tolist(), np.diff(self.first)
         for d, j in enumerate(self.columns.tolist()):
             x, values = X[:, j], self.values[first[d] : first[d + 1]]
             place = values.searchsorted(x)
             codes[:, d] = (place + 1) * (values.take(place, mode="clip") == x)
-        return codes
-
-    def table(self, scale: FloatArray) -> FloatArray:
-        """Variances by code, of columns divided by scale (p,); shape (D, largest code + 1)."""
-        sizes = np.diff(self.first)
         table = np.zeros((len(self.columns), int(sizes.max(initial=0)) + 1))
         code = np.arange(len(self.values)) - np.repeat(self.first[:-1], sizes) + 1
         column = np.repeat(np.arange(len(sizes)), sizes)
         table[column, code] = self.variances / scale[self.columns[column]] ** 2
-        return table
+        return self.columns, table, codes
 
 
 EXACT = Resolution(np.empty(0, dtype=np.intp), np.zeros(1, dtype=np.intp), np.empty(0), np.empty(0))  # no repeats

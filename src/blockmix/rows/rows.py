@@ -104,7 +104,7 @@ class Chunk:
             has_missing=has_missing,
             observed=X.shape[1] - np.isnan(X).sum(axis=1) if has_missing else np.full(len(X), X.shape[1]),
             units=(self.location, inverse),
-            rounding=(resolution.columns, resolution.table(self.scale), resolution.codes(X)),
+            rounding=resolution.rounding(X, self.scale),
         )
 
     @property
@@ -294,11 +294,6 @@ class ArrayRows(Rows):
     def sample(self, size: int, rng: np.random.RandomState) -> ArrayRows:
         """The rows themselves, which are in memory already."""
         return self
-
-    def some(self, size: int, rng: np.random.RandomState) -> IntArray | slice:
-        """Numbers of at most `size` rows, those that a file with these rows would be sampled at."""
-        numbers = chosen_rows(self.n_rows, self.weights, size, rng)
-        return slice(None) if numbers is None else numbers
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several chunks are processed at a time."""

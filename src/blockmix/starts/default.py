@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from blockmix.blocks.blocks import Blocks, Layout
-from blockmix.em.loop import SPARE, Family, LoopState, Outcome, P, S, Start, first_state, multistart, run
+from blockmix.em.loop import SPARE, Family, LoopState, Outcome, P, S, Start, multistart, run
 from blockmix.em.parameters import Parameters, Prior
 from blockmix.em.sweep import expected, maximize, sweep
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import ArrayRows, Rows
+from blockmix.rows.rows import chosen_rows
 from blockmix.starts.clusterings import by_ranks, clip, clusterings, distinct, given, kmeans, seeds
 
 # Size of the part of the rows that the default start compares clusterings on.
@@ -82,17 +83,18 @@ def starts_of(
                 raise ValueError(
                     f"component {alone[0]} of init has no rows: give each component some, or lower n_components"
                 )
-        return [Start("given", partial(first_state, family, rows, max(tol, family.loose), z))]
+        return [Start("given", partial(family.first, rows, z, max(tol, family.loose)))]
     if init == "auto" and n_components > 1:
         return _compared(make_family, rows, sample, n_components, n_init, tol, max_iter, rng)
     family = make_family(sample)
-    begin = partial(first_state, family, sample, max(tol, family.loose))
     if n_components == 1:
-        return [Start("kmeans 1", partial(begin, np.ones((sample.n_rows, 1), dtype=sample.dtype)))]
+        z = np.ones((sample.n_rows, 1), dtype=sample.dtype)
+        return [Start("kmeans 1", partial(family.first, sample, z, max(tol, family.loose)))]
     # A missing value is at the mean of its column.
     standard = np.nan_to_num((sample.X - sample.location) / sample.scale)
     different, weights, place = distinct(standard, sample.weights, n_components)
     clusterings = [kmeans(different, weights, n_components, rng)[place] for _ in range(n_init)]
+    begin = partial(family.first, sample, tolerance=max(tol, family.loose))
     return [Start(f"kmeans {i}", partial(begin, z)) for i, z in enumerate(clusterings, start=1)]
 
 
@@ -107,8 +109,9 @@ def _compared(
     rng: np.random.RandomState,
 ) -> list[Start[P]]:
     """The default starts. Of many rows a part is fitted, and EM goes on from the best fit of it."""
-    some = sample.some(max(_PART_ROWS, _PART_NUMBERS // rows.n_columns, n_components), rng)
-    part = sample if isinstance(some, slice) else replace(sample, X=sample.X[some], weights=sample.weights[some])
+    size = max(_PART_ROWS, _PART_NUMBERS // rows.n_columns, n_components)
+    numbers = chosen_rows(sample.n_rows, sample.weights, size, rng)
+    part = sample if numbers is None else replace(sample, X=sample.X[numbers], weights=sample.weights[numbers])
     family = make_family(part)
     # Neither way to fill missing values is the better start everywhere: neighbors keep clusters apart, regression keeps
     # correlations.
@@ -123,7 +126,7 @@ def _compared(
             starts += [replace(start, name=f"{prefix}: {start.name}") for start in candidates]
     if part.n_rows == rows.n_rows:
         return starts
-    best = multistart(starts, lambda name, state: run(family, part, state, tol, max_iter))[0]
+    best = multistart(starts, family, part, tol, max_iter)[0]
     if best.outcome is Outcome.INTERRUPTED:
         raise KeyboardInterrupt
     return [Start(best.name, partial(LoopState, best.state.parameters, max(tol, family.loose)))]
@@ -150,7 +153,7 @@ def auto(
     for groups, held in family.layouts(rows.n_columns, judged).items():
         tolerance = tol if groups in ("one group", "alone") else max(tol, family.loose)
         for name, z in candidates.items():
-            begin = partial(first_state, held, rows, tolerance, z)
+            begin = partial(held.first, rows, z, tolerance)
             if not starts or groups == "rule":
                 starts.append(Start(f"{name}, {groups}", begin))
             elif name == next(iter(candidates)):
