@@ -1,4 +1,4 @@
-"""Laws of Partition: the groups are what the labels say, however they are numbered; prices, names and printed groups."""
+"""Laws of Partition: the groups are what the labels say, however they are numbered; their prices, names and text."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "automatic shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage="auto").fit(MISSING), "shrinkage='auto'"),
     "total shrinkage": (
         lambda path: BlockDiagonalCovariance(shrinkage=1).fit(MISSING),
-        "shrinkage=1 needs complete rows",
+        "shrinkage=1 needs complete",
     ),
 }
 
