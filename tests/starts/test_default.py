@@ -76,14 +76,13 @@ def planted(n_outliers: int = 0) -> tuple[Matrix, Any]:
 
 
 def test_short_em_picks_the_right_clustering_and_every_one_has_a_place() -> None:
+    # The others merge two clusters and cut the third at random. Red if the worst ones have the further sweeps.
     X, y = planted()
     rng = np.random.RandomState(0)
-    pool = [np.eye(3)[rng.permutation(y)] for _ in range(12)] + [np.eye(3)[y]]
+    pool = [np.eye(3)[np.where(y < 2, 0, 1 + rng.permutation(120) % 2)] for _ in range(12)] + [np.eye(3)[y]]
     order, z = best_start(X, np.ones(120), pool, 5, rng)
-    assert sorted(order.tolist()) == list(range(13))
-    assert adjusted_rand_score(y, z.argmax(axis=1)) == 1
-    merged = np.eye(3)[np.where(y < 2, 0, 1 + np.arange(120) % 2)]  # a cluster in two random halves is a worse optimum
-    assert best_start(X, np.ones(120), [merged, np.eye(3)[y]], 5, rng)[0][0] == 1
+    assert order[0] == 12 and sorted(order.tolist()) == list(range(13))
+    assert (z.argmax(axis=1) == y).all()
 
 
 def test_a_component_on_a_few_rows_comes_after_all_sound_ones() -> None:
