@@ -1,4 +1,4 @@
-"""Features multiply: shapes of blocks × tails × gaps × shared covariance × precision × source, one law for all.
+"""Features multiply: shapes of blocks × tails × missing values × shared covariance × precision × weights × source.
 
 The trace never falls, the scores of the rows sum to the log-likelihood, and rows that are read in chunks give the fit
 of the whole table. What does not go together is refused by name.
@@ -26,7 +26,14 @@ SOURCES: dict[str, Any] = {
     "parquet": lambda X, folder: as_parquet(X, folder / "X.parquet"),
     "dask": lambda X, folder: package("dask.array").from_array(X, chunks=(90, 4)),
 }
-COMBINATIONS = list(product(("auto", "full", 1, "tree"), ("normal", "t"), (0.0, 0.1), (False, True), ("f8", "f4")))
+AXES: dict[str, tuple[Any, ...]] = {
+    "shape": ("auto", "full", 1, "tree"),
+    "tails": ("normal", "t"),
+    "share": (0.0, 0.1),
+    "shared": (False, True),
+    "dtype": ("f8", "f4"),
+}
+COMBINATIONS = list(product(*AXES.values()))
 
 
 def rows(share: float, dtype: str) -> FloatArray:
@@ -37,32 +44,36 @@ def rows(share: float, dtype: str) -> FloatArray:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("shape", "tails", "share", "shared", "dtype"), COMBINATIONS)
+@pytest.mark.parametrize(tuple(AXES), COMBINATIONS)
 def test_every_combination_keeps_the_laws(
     shape: Any, tails: str, share: float, shared: bool, dtype: str, tmp_path: Path
 ) -> None:
-    X = rows(share, dtype)
-    number = COMBINATIONS.index((shape, tails, share, shared, dtype))
-    source = list(SOURCES)[number % 3]  # Dask has a test of its own
+    # Weights and sources come by turns, so that each meets every value of the other axes.
+    X, combination = rows(share, dtype), (shape, tails, share, shared, dtype)
+    places = [values.index(value) for values, value in zip(AXES.values(), combination, strict=True)]
+    source = list(SOURCES)[COMBINATIONS.index(combination) % 3]  # Dask has a test of its own
+    weights = np.random.default_rng(2).integers(0, 3, 240) if sum(places) % 2 else None
     settings: dict[str, Any] = {"block_model": shape, "tails": tails, "shared_covariance": shared, "max_iter": 40}
-    model = GaussianBiclustering(2, random_state=0, **settings).fit(X)
+    model = GaussianBiclustering(2, random_state=0, **settings).fit(X, sample_weight=weights)
     trace, single = model.log_likelihood_trace_, dtype == "f4"
     assert np.isfinite(trace).all()
-    assert np.diff(trace).min() >= -(1e-5 if single else 1e-10) * np.abs(trace).max()
-    scores = model.score_samples(X)
-    assert scores.sum(dtype=float) == pytest.approx(model.log_likelihood_, rel=1e-5 if single else 1e-10)
+    assert np.diff(trace).min(initial=0) >= -(1e-5 if single else 1e-10) * np.abs(trace).max()
+    scores = model.score_samples(X).astype(float)
+    total = scores.sum() if weights is None else weights @ scores
+    assert total == pytest.approx(model.log_likelihood_, rel=1e-5 if single else 1e-10)
     assert np.isfinite(model.impute(X)).all()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks_module, "_CHUNK_NUMBERS", 64 * 6)
-        again = GaussianBiclustering(2, random_state=0, **settings).fit(SOURCES[source](X, tmp_path))
+        again = GaussianBiclustering(2, random_state=0, **settings)
+        again.fit(SOURCES[source](X, tmp_path), sample_weight=weights)
     if not single:  # in single precision sums of chunks differ in the sixth digit, and so may the number of iterations
         assert_same_fit(again, model, rtol=1e-7)
     assert again.log_likelihood_ == pytest.approx(model.log_likelihood_, rel=1e-4 if single else 1e-9)
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_source_of_rows_with_gaps_gives_the_same_fit(source: str, tmp_path: Path) -> None:
-    # In Parquet a gap is a null.
+def test_every_source_of_rows_with_missing_values_gives_the_same_fit(source: str, tmp_path: Path) -> None:
+    # In Parquet a missing value is a null.
     X = with_missing(table(700), 0.1, np.random.default_rng(0))
     settings: dict[str, Any] = {"random_state": 0, "tol": 1e-8, "rounding": False}
     model = GaussianBiclustering(2, **settings).fit(X)
@@ -72,25 +83,27 @@ def test_every_source_of_rows_with_gaps_gives_the_same_fit(source: str, tmp_path
     assert np.allclose(model.impute(given), model.impute(X), rtol=1e-12)
 
 
-GAPS = rows(0.1, "f8")
+MISSING = rows(0.1, "f8")
 REFUSED: dict[str, tuple[Any, str]] = {
-    "factors": (lambda path: FactorBiclustering(2, 2).fit(GAPS), r"column 0 \(\d+\).*use GaussianBiclustering"),
-    "factors of a file": (lambda path: FactorBiclustering(2, 2).fit(as_npy(GAPS, path)), "has nan in column"),
-    "topics": (lambda path: TopicBiclustering(2).fit(np.abs(GAPS)), "not finite"),
-    "modes": (lambda path: GaussianBiclustering(2).modes(GAPS), "contains NaN"),
+    "factors": (lambda path: FactorBiclustering(2, 2).fit(MISSING), r"column 0 \(\d+\).*use GaussianBiclustering"),
+    "factors of a file": (lambda path: FactorBiclustering(2, 2).fit(as_npy(MISSING, path)), "has nan in column"),
+    "topics": (lambda path: TopicBiclustering(2).fit(np.abs(MISSING)), "not finite"),
     "stability of a covariance": (
-        lambda path: BlockDiagonalCovariance(2).fit(table(240)).stability(GAPS),
+        lambda path: BlockDiagonalCovariance(2).fit(table(240)).stability(MISSING),
         r"missing values: use the stability of GaussianBiclustering\(1\)",
     ),
-    "assumed center": (lambda path: BlockDiagonalCovariance(assume_centered=True).fit(GAPS), "assume_centered=True"),
-    "ranks": (lambda path: BlockDiagonalCovariance(correlation="spearman").fit(GAPS), "correlation='spearman'"),
-    "automatic shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage="auto").fit(GAPS), "shrinkage='auto'"),
-    "total shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage=1).fit(GAPS), "shrinkage=1 needs complete rows"),
+    "assumed center": (lambda path: BlockDiagonalCovariance(assume_centered=True).fit(MISSING), "assume_centered=True"),
+    "ranks": (lambda path: BlockDiagonalCovariance(correlation="spearman").fit(MISSING), "correlation='spearman'"),
+    "automatic shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage="auto").fit(MISSING), "shrinkage='auto'"),
+    "total shrinkage": (
+        lambda path: BlockDiagonalCovariance(shrinkage=1).fit(MISSING),
+        "shrinkage=1 needs complete",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_does_not_take_gaps_says_so(case: str, tmp_path: Path) -> None:
+def test_what_does_not_take_missing_values_says_so(case: str, tmp_path: Path) -> None:
     call, sentence = REFUSED[case]
     with pytest.raises(ValueError, match=sentence):
         call(tmp_path)
@@ -99,4 +112,4 @@ def test_what_does_not_take_gaps_says_so(case: str, tmp_path: Path) -> None:
 def test_names_of_columns_are_in_refusals() -> None:
     pd = package("pandas")
     with pytest.raises(ValueError, match=r"NaN or infinity in column age \(\d+\)"):
-        FactorBiclustering(2, 2).fit(pd.DataFrame(GAPS, columns=NAMES))
+        FactorBiclustering(2, 2).fit(pd.DataFrame(MISSING, columns=NAMES))

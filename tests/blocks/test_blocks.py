@@ -1,4 +1,4 @@
-"""Laws of Blocks: it is the dense block-diagonal Gaussian, by a shorter way."""
+"""Blocks are the dense block-diagonal Gaussian, by a shorter way; a layout holds every block once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from mixtures import stacked, unpacked
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 from strategies import Matrix, covariance, covariances, partitions, rescaled, seeds
 
-from blockmix.blocks.blocks import Blocks, cholesky, logdets
+from blockmix.blocks.blocks import SMALL, Blocks, Layout, block_of, cholesky, factorized
+from blockmix.blocks.shapes import FULL, FactorBlock, TreeBlock
 from blockmix.partition import Partition
 
 
@@ -30,42 +32,42 @@ def relative(matrix: Matrix, S: Matrix) -> Matrix:
     return scaled
 
 
-@given(cases())
-def test_dense_is_the_sum_of_the_papers_terms(case: tuple[Matrix, Partition]) -> None:
+@given(cases(), seeds)
+def test_matrices_are_the_sum_of_the_papers_terms(case: tuple[Matrix, Partition], seed: int) -> None:
     S, partition = case
-    sigma = oracles.block_diagonal(S, partition.labels)
-    found = Blocks.of(S, partition)
-    assert_allclose(relative(found.dense(), S), relative(sigma, S), atol=1e-12)
-    assert (found.dense()[sigma == 0] == 0).all()
-    for group, block in zip(partition.groups, found.blocks, strict=True):
-        assert_allclose(relative(block, S[np.ix_(group, group)]), relative(*[S[np.ix_(group, group)]] * 2), atol=1e-12)
-    assert found.n_parameters == oracles.n_parameters(partition.labels)
-
-
-@given(cases())
-def test_precision_is_the_inverse(case: tuple[Matrix, Partition]) -> None:
-    S, partition = case
-    found = Blocks.of(S, partition)
-    deviations = np.sqrt(np.diag(S))
-    scaled = relative(found.dense(), S) @ (found.precision() * np.outer(deviations, deviations))
-    assert_allclose(scaled, np.eye(len(S)), atol=1e-8)
+    sigma, deviations = oracles.block_diagonal(S, partition.labels), np.sqrt(np.diag(S))
+    blocks = Blocks.of(S, partition)
+    assert_allclose(relative(blocks.dense(), S), relative(sigma, S), atol=1e-12)
+    assert (blocks.dense()[sigma == 0] == 0).all()
+    assert [block.shape for block in blocks.blocks] == [(c, c) for c in partition.sizes]
+    assert_allclose(blocks.factor() @ blocks.factor().T, blocks.dense(), rtol=1e-9)
+    assert_allclose(blocks.variances, np.diag(S), rtol=1e-9)
+    assert blocks.layout.n_parameters == oracles.n_parameters(partition.labels)
+    assert blocks.layout.partition_price == pytest.approx(oracles.partition_price(partition.labels))
+    inverse = relative(blocks.dense(), S) @ (blocks.precision() * np.outer(deviations, deviations))
+    assert_allclose(inverse, np.eye(len(S)), atol=1e-8)
+    s = rescaled(np.random.default_rng(seed), len(S))
+    moved = blocks.scaled(s).dense() / np.outer(s, s)
+    assert_allclose(relative(moved, S), relative(sigma, S), atol=1e-12)
+    assert_allclose(pickle.loads(pickle.dumps(blocks)).precision(), blocks.precision())
 
 
 @given(cases(), seeds)
 def test_density_is_scipys(case: tuple[Matrix, Partition], seed: int) -> None:
     S, partition = case
-    rng = np.random.default_rng(seed)
+    rng, deviations = np.random.default_rng(seed), np.sqrt(np.diag(S))
     mean = rng.standard_normal(len(S))
-    X = mean + rng.standard_normal((5, len(S))) * np.sqrt(np.diag(S))
-    found = Blocks.of(S, partition)
-    deviations = np.sqrt(np.diag(S))
-    # SciPy sees the standardised columns: it would call the badly scaled S singular. The rest is the Jacobian.
+    X = mean + rng.standard_normal((5, len(S))) * deviations
+    blocks = Blocks.of(S, partition)
+    # SciPy sees the standardized columns: it would call the badly scaled S singular. The rest is the Jacobian.
     dense = multivariate_normal(mean / deviations, oracles.block_diagonal(relative(S, S), partition.labels))
-    expected = np.atleast_1d(dense.logpdf(X / deviations)) - np.log(deviations).sum()
-    assert_allclose(found.log_density(X, mean), expected, rtol=1e-8)
-    assert found.logdet == pytest.approx(dense.cov_object.log_pdet + 2 * np.log(deviations).sum(), rel=1e-8, abs=1e-8)
-    inverse = np.linalg.inv(oracles.block_diagonal(S, partition.labels))
-    assert_allclose(found.squared_distances(X - mean), np.diag((X - mean) @ inverse @ (X - mean).T), rtol=1e-6)
+    wanted = np.atleast_1d(dense.logpdf(X / deviations)) - np.log(deviations).sum()
+    assert_allclose(blocks.log_density(X, mean), wanted, rtol=1e-8)
+    assert blocks.logdet == pytest.approx(dense.cov_object.log_pdet + 2 * np.log(deviations).sum(), rel=1e-8, abs=1e-8)
+    constant = len(S) * np.log(2 * np.pi) + blocks.logdet
+    assert_allclose(blocks.squared_distances(X - mean), -2 * wanted - constant, rtol=1e-6, atol=1e-6)
+    whole = np.ones((1, len(S)), dtype=int)
+    assert_allclose(blocks.log_density(whole, mean), blocks.log_density(whole.astype(float), mean))
 
 
 @pytest.mark.parametrize("labels", [[0, 0, 0, 0, 0], [0, 1, 2, 3, 4], [0, 1, 0, 2, 1]])
@@ -73,104 +75,125 @@ def test_density_is_scipys(case: tuple[Matrix, Partition], seed: int) -> None:
 def test_samples_have_the_covariance(labels: list[int], make: type) -> None:
     S = covariance(np.random.default_rng(3).standard_normal((8, 5)))
     sigma = oracles.block_diagonal(S, labels)
-    n_rows = 40_000
-    X = Blocks.of(S, Partition(labels)).sample(n_rows, make(0))
-    assert X.shape == (n_rows, 5)
+    X = Blocks.of(S, Partition(labels)).sample(40_000, make(0))
     variances = np.diag(sigma)
-    # Five standard errors of a covariance; red if a factor is transposed or a stack is out of order.
-    error = np.sqrt((np.outer(variances, variances) + sigma**2) / n_rows)
+    # Five standard errors of a covariance; red if a factor is transposed or a block is out of order.
+    error = np.sqrt((np.outer(variances, variances) + sigma**2) / len(X))
     assert (np.abs(covariance(X) - sigma) < 5 * error).all()
-    assert (np.abs(X.mean(axis=0)) < 5 * np.sqrt(variances / n_rows)).all()
+    assert (np.abs(X.mean(axis=0)) < 5 * np.sqrt(variances / len(X))).all()
 
 
 @given(cases(), seeds)
-def test_scaled_multiplies_rows_and_columns(case: tuple[Matrix, Partition], seed: int) -> None:
-    S, partition = case
-    s = rescaled(np.random.default_rng(seed), len(S))
-    found = Blocks.of(S, partition).scaled(s)
-    whole = np.outer(s, s) * S
-    expected = oracles.block_diagonal(whole, partition.labels)
-    assert_allclose(relative(found.dense(), whole), relative(expected, whole), atol=1e-12)
-
-
-@given(cases(), seeds)
-def test_shrinkage_multiplies_what_is_off_the_diagonal(case: tuple[Matrix, Partition], seed: int) -> None:
+def test_shrinkage_and_given_blocks(case: tuple[Matrix, Partition], seed: int) -> None:
     S, partition = case
     amounts = np.random.default_rng(seed).uniform(0, 1, partition.n_groups)
-    kept = (1 - amounts)[partition.labels]
-    expected = oracles.block_diagonal(S, partition.labels) * kept  # inside a block all columns have one amount
-    np.fill_diagonal(expected, np.diag(S))
-    each = Blocks.of(S, partition, amounts).dense()
-    assert_allclose(relative(each, S), relative(expected, S), atol=1e-12)
+    wanted = oracles.block_diagonal(S, partition.labels) * (1 - amounts)[partition.labels]  # one amount in a block
+    np.fill_diagonal(wanted, np.diag(S))
+    assert_allclose(relative(Blocks.of(S, partition, amounts).dense(), S), relative(wanted, S), atol=1e-12)
     assert_allclose(Blocks.of(S, partition, 1.0).dense(), np.diag(np.diag(S)))
+    first = partition.groups[0]
+    other = np.diag(S[first, first])
+    wanted = oracles.block_diagonal(S, partition.labels)
+    wanted[np.ix_(first, first)] = other
+    assert_allclose(relative(Blocks.of(S, partition, given={0: other}).dense(), S), relative(wanted, S), atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@given(st.lists(partitions(5), min_size=1, max_size=4), st.booleans(), seeds)
+def test_a_layout_holds_every_block_of_every_component_once(groups: list[Partition], shared: bool, seed: int) -> None:
+    G = len(groups)
+    distinct, n_sharing = (groups[:1], G) if shared else (groups, 1)
+    rng = np.random.default_rng(seed)
+    S = [covariance(rng.standard_normal((20, 5))) for _ in distinct]
+    blocks = stacked(S, distinct, n_sharing)
+    layout = blocks.layout
+    assert layout.first[-1] == len(layout.blocks) and len(layout.partitions) == G
+    for g, partition in enumerate(layout.partitions):
+        places = layout.blocks[layout.first[g] : layout.first[g + 1]]
+        assert [layout.order[g, lo:hi].tolist() for lo, hi, _ in places] == [k.tolist() for k in partition.groups]
+        assert blocks[g].partition == partition
+        assert_allclose(blocks[g].dense(), oracles.block_diagonal(S[g // n_sharing], partition.labels), atol=1e-12)
+    assert_array_equal(blocks[-1].factors, blocks[G - 1].factors)
+    taken = np.zeros(layout.size, dtype=int)
+    for lo, hi, start in layout.distinct_blocks:
+        taken[start : start + (hi - lo) ** 2] += 1
+    assert (taken == 1).all()
+    flat = np.zeros(layout.size)
+    flat[layout.diagonal] = 1
+    assert_array_equal(unpacked(flat, layout), [np.eye(5)] * len(distinct))
+    assert_array_equal(layout.owner, np.repeat(np.arange(len(distinct)), [(k.sizes**2).sum() for k in distinct]))
+    assert layout.n_parameters == sum(oracles.n_parameters(partition.labels) for partition in distinct)
+    assert layout.pooled(np.ones((G, 2))).tolist() == [[n_sharing] * 2] * len(distinct)
+
+
+def test_shapes_of_a_layout_have_their_prices_and_rows() -> None:
+    partition = Partition([0, 0, 0, 0, 1, 1])
+    full, shaped = Layout((partition,)), Layout((partition,), ((TreeBlock(), FULL),))
+    assert (full.n_parameters, shaped.n_parameters) == (10 + 3, 7 + 3)
+    assert shaped.partition_price == pytest.approx(full.partition_price + TreeBlock().choice_price(4, 6))
+    assert (full.rows_needed.tolist(), shaped.rows_needed.tolist()) == ([4], [2])
+    assert full.is_same(Layout((partition,), ((FULL, FULL),))) and not full.is_same(shaped)
+    # One group of a few factors is a choice; one full group is not.
+    one = Partition.single(6)
+    assert Layout((one,)).partition_price == 0 < Layout((one,), ((FactorBlock(1),),)).partition_price
+
+
+@pytest.mark.parametrize("p", [1, SMALL - 1, SMALL, SMALL + 1, 80])
+def test_large_blocks_are_factored_by_lapack_and_small_ones_by_kernels_alike(p: int) -> None:
+    # One large block, small ones before and after it, in columns that are mixed.
+    rng = np.random.default_rng(p)
+    labels = rng.permutation(np.repeat([0, 1, 2], [3, p, 2]))
+    groups = [Partition(labels), Partition(labels[::-1])]
+    blocks = stacked([covariance(rng.standard_normal((3 * p + 20, p + 5))) for _ in groups], groups)
+    for g in range(2):
+        assert_allclose(blocks[g].factor(), np.linalg.cholesky(blocks[g].dense()), rtol=1e-8, atol=1e-10)
+        assert_allclose(blocks[g].precision(), np.linalg.inv(blocks[g].dense()), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_precisions_of_columns_of_any_scale(seed: int) -> None:
     # Red if a triangular factor is inverted with pivots: some rows are 10²⁴ times as large as others.
     rng = np.random.default_rng(seed)
-    X = np.cumsum(rng.standard_normal((100, 8)), axis=1)
-    S, scale = covariance(X), 10.0 ** rng.uniform(-12, 12, 8)
-    factor = np.linalg.cholesky(S)
-    factor[np.tril_indices(8, -1)] += 1e-17 * rng.standard_normal(28)  # what rounding leaves of a zero
-    plain = Blocks(Partition.single(8), (factor[None],)).precision()
-    found = Blocks(Partition.single(8), ((scale[:, None] * factor)[None],)).precision()
-    assert_allclose(found * np.outer(scale, scale), plain, rtol=1e-7, atol=1e-10)
+    S, scale = covariance(np.cumsum(rng.standard_normal((100, 8)), axis=1)), 10.0 ** rng.uniform(-12, 12, 8)
+    plain = Blocks.of(S, Partition.single(8))
+    moved = plain.scaled(scale).precision() * np.outer(scale, scale)
+    assert_allclose(moved, plain.precision(), rtol=1e-7, atol=1e-10)
 
 
-def test_float32_stays_float32() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30, 5)).astype(np.float32)
-    blocks = Blocks.of(np.cov(X.T).astype(np.float32), Partition([0, 0, 1, 1, 2]), 0.1)
-    mean = X.mean(axis=0)
-    for found in (blocks.dense(), blocks.precision(), blocks.log_density(X, mean), blocks.squared_distances(X - mean)):
-        assert found.dtype == np.float32
-    wide = Blocks.of(blocks.dense().astype(float), blocks.partition)
-    assert_allclose(blocks.log_density(X, mean), wide.log_density(X.astype(float), mean.astype(float)), rtol=1e-4)
-
-
-def test_density_of_whole_numbers_is_not_rounded() -> None:
-    # Red if the density is cast to the type of X.
-    found = Blocks.of(np.eye(2), Partition([0, 1])).log_density(np.array([[1, 2]]), np.zeros(2))
-    assert_allclose(found, [-np.log(2 * np.pi) - 2.5])
-
-
-def test_pickled_blocks_are_the_same() -> None:
-    blocks = Blocks.of(np.array([[2.0, 1.0], [1.0, 3.0]]), Partition.single(2))
-    blocks.precision()  # so that the cached factors travel too
-    assert_allclose(pickle.loads(pickle.dumps(blocks)).precision(), blocks.precision())
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_factors_of_a_singular_matrix_are_raised_a_little(dtype: type[np.floating]) -> None:
-    # Red if the factorization is not tried again; the regular matrix beside the singular one stays as it is.
-    matrices = np.stack([np.full((6, 6), 2), np.eye(6) + 1]).astype(dtype)
-    L = cholesky(matrices)
-    assert L.dtype == dtype
-    assert_allclose(L @ L.swapaxes(1, 2), matrices, rtol=100 * np.finfo(dtype).eps)
-    assert np.array_equal(L[1], np.linalg.cholesky(matrices[1]))
+@pytest.mark.parametrize("c", [2, 3, SMALL, 60])
+def test_a_block_that_rounding_made_singular_is_raised_on_its_diagonal(c: int) -> None:
+    # Copies of one column among blocks that are not singular. Red if a failed block stops those after it.
+    layout = Layout((Partition(np.repeat([0, 1, 2, 3, 4], [1, c, 2, c, 1])),))
+    matrices = [
+        np.full((c, c), 2.0),
+        np.array([[4.0, 1.0], [1.0, 4.0]]),
+        np.full((c, c), 3.0),
+        np.eye(1),
+        9 * np.eye(1),
+    ]
+    matrices.sort(key=len, reverse=True)  # as groups are numbered
+    factors = factorized(layout, np.concatenate([matrix.ravel() for matrix in matrices]))
+    for place, matrix in zip(layout.blocks.tolist(), matrices, strict=True):
+        L = block_of(factors, *place)
+        assert_allclose(L @ L.T, matrix, rtol=1e-5)
+        assert_array_equal(L, np.tril(L))
+        assert (np.diag(L) > 0).all()
+    assert_array_equal(cholesky(np.eye(6) + 1), np.linalg.cholesky(np.eye(6) + 1))
 
 
 @pytest.mark.parametrize("bad", [np.nan, 0.0, -1.0])
-def test_a_block_that_is_no_covariance_is_refused(bad: float) -> None:
-    S = np.eye(3)
-    S[1, 1] = bad
+def test_a_block_that_has_no_covariance_is_refused(bad: float) -> None:
+    S = np.diag([1.0, bad, 1.0])
     with pytest.raises(ValueError) as caught:
         Blocks.of(S, Partition([0, 0, 1]))
-    expected = "a block of 2 columns has no positive definite covariance: check for NaN or zero variance"
-    assert str(caught.value) == expected
+    wanted = "a block of 2 columns has no positive definite covariance: check for NaN or zero variance"
+    assert str(caught.value) == wanted
 
 
-@given(covariances(), st.data(), st.sampled_from([32, 1]))
-def test_log_determinants_of_stacked_matrices_are_those_of_their_blocks(
-    S: Matrix, data: st.DataObject, small: int
-) -> None:
-    # Of one masked matrix and block by block.
-    chosen = [data.draw(partitions(len(S))) for _ in range(3)]
-    stacked = np.stack([S, 2 * S, S + np.diag(S.diagonal())])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("blockmix.structure.blocks._SMALL", small)
-        found = logdets(stacked, chosen)
-    every = zip(stacked, chosen, strict=True)
-    literal = [np.linalg.slogdet(own * (part.labels[:, None] == part.labels))[1] for own, part in every]
-    assert_allclose(found, literal, rtol=1e-8, atol=1e-8)
+def test_float32_rows_have_float32_distances() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 5)).astype(np.float32)
+    blocks, mean = Blocks.of(np.cov(X.T).astype(np.float32), Partition([0, 0, 1, 1, 2]), 0.1), X.mean(axis=0)
+    assert blocks.dense().dtype == blocks.precision().dtype == np.float64
+    assert blocks.log_density(X, mean).dtype == blocks.squared_distances(X - mean).dtype == np.float32
+    wide = blocks.log_density(X.astype(float), mean.astype(float))
+    assert_allclose(blocks.log_density(X, mean), wide, rtol=1e-4)

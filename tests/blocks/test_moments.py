@@ -1,6 +1,8 @@
-"""Laws of Moments: parts merge into the whole, a weight is a repetition, scale does not reach the correlation."""
+"""Moments merge, a weight is a repetition, scale does not reach the correlation; a GramMatrix is the array."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,9 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
+from scipy.stats import rankdata, spearmanr
 from strategies import Matrix, covariances, seeds, singular_covariances
 
-from blockmix.blocks.moments import Moments, correlation, definite_correlation
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering
+from blockmix.blocks import moments as module
+from blockmix.blocks.moments import (
+    GramMatrix,
+    Moments,
+    correlation,
+    definite_correlation,
+    gathered,
+    magnitudes,
+    mid_ranks,
+    raised,
+    reordered,
+    row_squares,
+    shrunk,
+)
+from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, TreeBlock
+from blockmix.grouping import HierarchicalGrouping
+from blockmix.grouping.kernels import spans
 
 
 def rows(seed: int, n_rows: int, p: int = 3) -> Matrix:
@@ -31,22 +51,26 @@ def test_moments_are_numpys(seed: int, n_rows: int) -> None:
     X = rows(seed, n_rows)
     weights = np.random.default_rng(seed).uniform(0.1, 3, n_rows)
     plain, weighted = Moments.of(X), Moments.of(X, weights)
-    assert plain.weight == n_rows
+    assert plain.weight == n_rows and weighted.weight == pytest.approx(weights.sum())
     assert_allclose(plain.mean, X.mean(axis=0))
     assert_allclose(plain.covariance, np.cov(X.T, ddof=0), rtol=1e-7, atol=1e-9)
     assert_allclose(plain.variances, X.var(axis=0), rtol=1e-7)
-    assert weighted.weight == pytest.approx(weights.sum())
     assert_allclose(weighted.mean, np.average(X, axis=0, weights=weights))
     assert_allclose(weighted.covariance, np.cov(X.T, ddof=0, aweights=weights), rtol=1e-6, atol=1e-8)
+    origin = weighted.about_origin()
+    assert (origin.mean == 0).all()
+    assert_allclose(origin.scatter, X.T @ (weights[:, None] * X), rtol=1e-10)
 
 
 @given(seeds, st.lists(st.integers(0, 7), min_size=2, max_size=5))
 def test_merged_parts_are_the_whole_in_any_bracketing(seed: int, sizes: list[int]) -> None:
-    sizes[0] += 1  # at least one row in all; the others may have none
+    # A part may have no rows, or no weight: red without the branch for weight 0, the mean would be 0/0.
+    sizes[0] += 1
     X = rows(seed, sum(sizes))
     weights = np.random.default_rng(seed).uniform(0.1, 3, len(X))
     cuts = np.cumsum(sizes)[:-1]
     parts = [Moments.of(part, w) for part, w in zip(np.split(X, cuts), np.split(weights, cuts), strict=True)]
+    parts.insert(1, Moments.of(X, np.zeros(len(X))))
     left, right = parts[0], parts[-1]
     for part in parts[1:]:
         left = left.merge(part)
@@ -55,6 +79,7 @@ def test_merged_parts_are_the_whole_in_any_bracketing(seed: int, sizes: list[int
     whole = Moments.of(X, weights)
     assert_same(left, whole)
     assert_same(right, whole)
+    assert parts[1].merge(Moments.of(X[:0])).weight == 0
 
 
 @given(seeds, st.lists(st.integers(0, 3), min_size=2, max_size=8))
@@ -64,82 +89,39 @@ def test_a_weight_is_a_repetition(seed: int, counts: list[int]) -> None:
     assert_same(Moments.of(X, np.array(counts, dtype=float)), Moments.of(np.repeat(X, counts, axis=0)))
 
 
-def test_rows_of_no_weight_merge_without_effect() -> None:
-    # Red without the branch for weight 0: the mean is 0/0.
-    X = rows(0, 6)
-    whole, nothing, empty = Moments.of(X), Moments.of(X, np.zeros(6)), Moments.of(X[:0])
-    for none in (nothing, empty):
-        assert none.weight == 0
-        assert_same(whole.merge(none), whole)
-        assert_same(none.merge(whole), whole)
-    assert nothing.merge(empty).weight == 0
-    assert np.isfinite(nothing.merge(empty).mean).all()
-
-
-@given(seeds)
-def test_about_origin_is_the_second_moment(seed: int) -> None:
-    X = rows(seed, 9)
-    weights = np.random.default_rng(seed).uniform(0.1, 3, 9)
-    found = Moments.of(X, weights).about_origin()
-    assert (found.mean == 0).all()
-    assert_allclose(found.scatter, X.T @ (weights[:, None] * X), rtol=1e-10)
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n_rows", [3, 100, 20_000])
 def test_a_constant_column_has_scatter_zero_exactly(dtype: type[np.floating], n_rows: int) -> None:
     # Red if rows are centered by their mean alone: the mean of 100 times 0.1 is not 0.1.
     X = np.full((n_rows, 2), [0.1, 1e6 / 3], dtype=dtype)
-    for moments in (
-        Moments.of(X),
-        Moments.of(X, np.linspace(0.1, 2, n_rows, dtype=dtype)),
-        Moments.of(X[:2]).merge(Moments.of(X[2:])),
-    ):
+    weights = np.linspace(0.1, 2, n_rows, dtype=dtype)
+    for moments in (Moments.of(X), Moments.of(X, weights), Moments.of(X[:2]).merge(Moments.of(X[2:]))):
         assert (moments.scatter == 0).all()
         assert np.array_equal(moments.mean, X[0])
 
 
 @pytest.mark.parametrize("weights", [None, np.float32, np.float64])
-def test_float32_stays_float32(weights: type[np.floating] | None) -> None:
-    X = rows(1, 50).astype(np.float32)
-    w = None if weights is None else np.full(50, 0.5, dtype=weights)
-    moments = Moments.of(X, w).merge(Moments.of(X, w)).about_origin()
-    assert moments.mean.dtype == moments.scatter.dtype == moments.covariance.dtype == np.float32
-    deviations, R = moments.standardized(1e-6)
-    assert moments.variances.dtype == deviations.dtype == R.dtype == np.float32
-
-
-def test_float32_means_of_many_rows_are_right() -> None:
+def test_float32_stays_float32_and_its_means_of_many_rows_are_right(weights: type[np.floating] | None) -> None:
     # Red if the mean is added up in float32: it is off by 1e-4 or more.
     X = np.random.default_rng(0).uniform(0, 1, (300_000, 2)).astype(np.float32)
     X[0] = 0
-    assert_allclose(Moments.of(X).mean, X.mean(axis=0, dtype=float), rtol=3e-7)
+    w = None if weights is None else np.full(len(X), 0.5, dtype=weights)
+    moments = Moments.of(X, w)
+    assert_allclose(moments.mean, X.mean(axis=0, dtype=float), rtol=3e-7 if w is None else 1e-4)
+    deviations, R = moments.merge(moments).about_origin().standardized(1e-6)
+    assert moments.mean.dtype == moments.covariance.dtype == deviations.dtype == R.dtype == np.float32
 
 
-@given(st.one_of(covariances(), singular_covariances()))
-def test_correlation_is_free_of_scale(S: Matrix) -> None:
-    R = correlation(S)
-    deviations = np.sqrt(np.diag(S))
-    assert_allclose(R * np.outer(deviations, deviations), S, rtol=1e-10)
-    assert (R.diagonal() == 1).all()
-    assert (np.abs(R) <= 1).all()
+@given(st.one_of(covariances(), singular_covariances()), st.floats(0, 1))
+def test_correlation_is_free_of_scale(S: Matrix, ridge: float) -> None:
+    R, units = correlation(S), np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    assert_allclose(R * units, S, rtol=1e-10)
+    assert (R.diagonal() == 1).all() and (np.abs(R) <= 1).all()
     assert correlation(R) is R  # no copy of what may be gigabytes
-
-
-@given(covariances(), st.floats(0, 1))
-def test_standardized_is_the_ridged_covariance(S: Matrix, ridge: float) -> None:
     moments = Moments(7.0, np.zeros(len(S)), 7 * S)
-    deviations, R = moments.standardized(ridge)
-    assert_allclose(R * np.outer(deviations, deviations), S + ridge * np.diag(np.diag(S)), rtol=1e-9)
-    assert (R.diagonal() == 1).all()
-
-
-def test_standardizing_leaves_the_moments_alone() -> None:
-    # Red if the ridge is divided out in place: a scatter with unit diagonal is its own correlation matrix.
-    moments = Moments(4.0, np.zeros(2), np.array([[1.0, 0.5], [0.5, 1.0]]))
-    first, second = moments.standardized(0.25)[1], moments.standardized(0.25)[1]
-    assert moments.scatter[0, 1] == 0.5
-    assert first[0, 1] == second[0, 1] == 0.4
+    for _ in range(2):  # red if the ridge is divided out in place
+        deviations, ridged = moments.standardized(ridge)
+        assert_allclose(ridged * np.outer(deviations, deviations), S + ridge * np.diag(np.diag(S)), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("variance", "shown"), [(0.0, "0"), (-1.0, "-1"), (np.nan, "nan")])
@@ -151,10 +133,90 @@ def test_a_column_without_variance_is_named(variance: float, shown: str) -> None
 
 @given(singular_covariances())
 def test_definite_correlation_factors_where_the_correlation_does_not(S: Matrix) -> None:
-    R = correlation(S)
-    for given_dtype in (np.float64, np.float32):
-        found: NDArray[np.float64] = definite_correlation(S.astype(given_dtype))
-        assert found.dtype == np.float64
+    for dtype in (np.float64, np.float32):
+        R: NDArray[np.float64] = definite_correlation(S.astype(dtype))
+        assert R.dtype == np.float64
         # Red without the ridge: the smallest eigenvalue of R is zero or just below.
-        assert np.linalg.eigvalsh(found)[0] > 1e-7
-        assert_allclose(found, R, atol=1e-4)
+        assert np.linalg.eigvalsh(R)[0] > 1e-7
+        assert_allclose(R, correlation(S), atol=1e-4)
+
+
+@given(seeds, st.integers(4, 30), st.integers(1, 5))
+def test_ranks_are_scipys_and_a_weight_of_two_is_a_row_twice(seed: int, n_rows: int, values: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, values + 1, (n_rows, 3)).astype(float)
+    assert_allclose(mid_ranks(X, None) + 0.5, rankdata(X, axis=0))
+    X = np.round(rng.standard_normal((n_rows, 4)), 1) + np.arange(n_rows)[:, None] * 1e-9
+    counts = rng.integers(1, 4, n_rows)
+    R = Moments.of(mid_ranks(X, counts.astype(float)), counts.astype(float)).standardized(0.0)[1]
+    assert_allclose(R, spearmanr(np.repeat(X, counts, axis=0)).statistic, atol=1e-12)
+
+
+# A covariance of many columns, stored as rows.
+
+
+@given(seeds)
+def test_a_gram_matrix_is_read_like_the_array(seed: int) -> None:
+    # With a row taken out and a raised diagonal: red if the diagonal is that of the products, or signs are lost.
+    rng = np.random.default_rng(seed)
+    A, out, added = rng.standard_normal((5, 7)), 0.1 * rng.standard_normal((1, 7)), rng.uniform(0, 1, 7)
+    S, dense = raised(GramMatrix.of(A) - GramMatrix.of(out), added), A.T @ A - out.T @ out + np.diag(added)
+    i, j, v, order = rng.permutation(7)[:3], rng.permutation(7)[:4], rng.standard_normal(7), rng.permutation(7)
+    stack = rng.permutation(7)[:6].reshape(2, 3)
+    both = stack[:, :, None], stack[:, None, :]
+    for index in (slice(None), slice(2, 5), np.ix_(i, j), both):
+        assert_allclose(S[index], dense[index], atol=1e-12)
+    assert_allclose(S @ v, dense @ v, atol=1e-12)
+    assert_allclose(row_squares(S), (dense**2).sum(axis=1))
+    assert_allclose(reordered(S, order)[:], dense[np.ix_(order, order)], atol=1e-12)
+    assert_allclose((S / 3 + S)[:], dense * 4 / 3, atol=1e-12)
+    places = np.array([[0, 3, 0], [3, 5, 9], [5, 7, 13]])
+    assert_allclose(gathered(S, order, places, 17), gathered(dense, order, places, 17), atol=1e-12)
+    R, plain = correlation(raised(S, np.ones(7)), 0.1), correlation(dense + np.eye(7), 0.1)
+    assert_allclose(R[:], plain, atol=1e-12)
+    assert_allclose(magnitudes(R), np.abs(plain), atol=1e-12)
+
+
+def few_rows(seed: int, n: int = 12, p: int = 60) -> Matrix:
+    rng = np.random.default_rng(seed)
+    X: Matrix = rng.standard_normal((n, p)) + np.repeat(rng.standard_normal((n, p // 6)), 6, axis=1)
+    return X
+
+
+@pytest.mark.parametrize("model", [FULL, FactorBlock(1), FactorBlock(2), TreeBlock()], ids=lambda m: m.name)
+def test_nodes_of_a_gram_matrix_have_the_deviances_of_the_array(model: BlockModel) -> None:
+    R = definite_correlation(Moments.of(few_rows(0), as_rows=True).scatter)
+    tree = HierarchicalGrouping().tree(R)
+    assert_allclose(tree, HierarchicalGrouping().tree(R[:]), rtol=1e-9)
+    order, span = spans(tree)
+    own = reordered(R, order)
+    assert_allclose(model.deviances(own, tree, span, 11.0), model.deviances(own[:], tree, span, 11.0), rtol=1e-7)
+
+
+@given(seeds)
+def test_exact_copies_stay_copies_when_correlations_are_shrunk(seed: int) -> None:
+    X, d = few_rows(seed % 100), np.random.default_rng(seed).uniform(0.3, 1, 60)
+    X[:, 7], X[:, 20] = X[:, 3], -X[:, 4]
+    d[7], d[20] = d[3], d[4]
+    R = correlation(Moments.of(X, as_rows=True).scatter)
+    assert_allclose(shrunk(R, d)[:], shrunk(R[:], d), atol=1e-9)
+    assert shrunk(R, d)[:][3, 7] == pytest.approx(1) and shrunk(R, d)[:][4, 20] == pytest.approx(-1)
+
+
+WIDE: list[Any] = [
+    BlockDiagonalCovariance(),
+    BlockDiagonalCovariance(10, assume_centered=True),
+    GaussianBiclustering(2, random_state=0),
+    GaussianBiclustering(2, shared_covariance=True, random_state=0),
+    GaussianBiclustering(2, 40, shrinkage=0.1, tails="t", random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", WIDE, ids=str)
+def test_a_wide_fit_is_that_of_the_dense_way(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = few_rows(1, 24, 420)
+    X[:10] += 1.0
+    dense = model.fit(X).column_labels_, model.score(X)
+    monkeypatch.setattr(module, "_MANY", 100)
+    assert np.array_equal(model.fit(X).column_labels_, dense[0])
+    assert model.score(X) == pytest.approx(dense[1], rel=1e-6)
