@@ -15,8 +15,9 @@ READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 DEV := $(VENV)/.dev-$(subst $(comma),-,$(EXTRAS))
 DOCS := $(VENV)/.docs-$(subst $(comma),-,$(EXTRAS))
 
-# In the order of the paper; topics and the two that are not in the paper come last.
-EXPERIMENTS := recovery covariance_recovery grid n_components real_sets gene_sets gene_correlations topics auto_rule monotone
+# In the order of the paper; the last two are not in it.
+EXPERIMENTS := $(addprefix paper.,recovery covariance_recovery grid n_components real_sets gene_sets gene_correlations topics) \
+	studies.auto_rule studies.monotone
 
 .PHONY: help demo test docs dist reproduce reproduce-full dev lint clean
 .DEFAULT_GOAL := help
@@ -52,10 +53,10 @@ dist: $(DEV)
 	$(RUN) .ci/check_dist.py dist
 
 reproduce: $(READY)
-	@set -e; for name in $(EXPERIMENTS); do echo "== $$name"; $(RUN) experiments/$$name.py --quick $(ARGS); done
+	@set -e; for name in $(EXPERIMENTS); do echo "== $$name"; $(RUN) -m experiments.$$name --quick $(ARGS); done
 
 reproduce-full: $(READY)
-	@set -e; for name in $(EXPERIMENTS); do echo "== $$name"; $(RUN) experiments/$$name.py --full $(ARGS); done
+	@set -e; for name in $(EXPERIMENTS); do echo "== $$name"; $(RUN) -m experiments.$$name --full $(ARGS); done
 
 dev: $(DEV)
 

@@ -120,8 +120,9 @@ def iteration(X: np.ndarray, labels: np.ndarray, fitted: GaussianBiclustering) -
     A turn is three iterations, as EM makes them one after the other: the first after the peer's finds cold caches and
     BLAS threads that still wait for work.
     """
-    from blockmix.blocks.blocks import Prior
     from blockmix.em.m_step import maximize
+
+    from blockmix.blocks.blocks import Prior
     from blockmix.em.sweep import sweep
     from blockmix.rows import ArrayRows, one_blas_thread
 

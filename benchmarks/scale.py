@@ -168,12 +168,12 @@ def cluster(n: int) -> None:
 
     from blockmix import GaussianBiclustering
     from blockmix.em.sweep import sweep
-    from blockmix.rows import in_memory, one_blas_thread, opened
+    from blockmix.rows import ArrayRows, one_blas_thread, opened
 
     warnings.simplefilter("ignore")
     X = planted(n, 1)
     model = GaussianBiclustering(G, K, random_state=0, max_iter=4).fit(X)
-    here = in_memory(X).measured()
+    here = ArrayRows.of(X).measured()
     parameters = model._parameters.in_units(-here.location / here.scale, 1 / here.scale)
     address = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**address) as local, Client(local):

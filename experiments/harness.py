@@ -1,7 +1,7 @@
 """Runs of an experiment: independent tasks, in parallel, with progress, kept on disk so that a killed run resumes.
 
-A task is a dictionary of plain values with its seed in it; a function turns it into a dictionary of figures. What is
-done is appended, a line at a time, to results/.runs/NAME.jsonl; a second call computes only what is missing there.
+A task is a dictionary of plain values with its seed among them; a function turns it into a dictionary of figures. Each
+result is appended to results/.runs/NAME.jsonl, and a second call computes only what is missing there.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")  # before NumPy: the processes are the parallelism
-
 import joblib
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -43,7 +41,10 @@ def arguments(description: str | None) -> argparse.Namespace:
 
 def run(name: str, function: Callable[[Task], Task], tasks: Iterable[Task], options: Any) -> list[Task]:
     """Return every task with its figures, computing those that are not on disk yet."""
-    tasks, function = list(tasks), _importable(function)
+    tasks = list(tasks)
+    if function.__module__ == "__main__":  # a process would be sent all that the function refers to
+        script = importlib.import_module(sys.modules["__main__"].__spec__.name)
+        function = getattr(script, function.__name__)
     kept = RESULTS / ".runs" / f"{name}.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
     if options.fresh:
@@ -52,22 +53,17 @@ def run(name: str, function: Callable[[Task], Task], tasks: Iterable[Task], opti
     missing = [task for task in tasks if _key(task) not in done]
     started = time.monotonic()
     with kept.open("a") as file:
-        work = (joblib.delayed(_measured)(function, task) for task in missing)
+        work = (joblib.delayed(_computed)(function, task) for task in missing)
         pool = joblib.Parallel(n_jobs=options.jobs, return_as="generator_unordered")
         for count, (task, figures) in enumerate(pool(work), start=1):
             done[_key(task)] = figures
             file.write(json.dumps([task, figures]) + "\n")
             file.flush()
-            _progress(name, count, len(missing), started)
+            if sys.stderr.isatty():
+                left = (time.monotonic() - started) / count * (len(missing) - count)
+                end = "\n" if count == len(missing) else ""
+                print(f"\r{name}: {count}/{len(missing)}, {left:.0f} s left   ", end=end, file=sys.stderr, flush=True)
     return [task | done[_key(task)] for task in tasks]
-
-
-def _importable(function: Callable[[Task], Task]) -> Callable[[Task], Task]:
-    """Return the function under the name of its script: one of `__main__` would be sent with all that it refers to."""
-    if function.__module__ != "__main__":
-        return function
-    found: Callable[[Task], Task] = getattr(importlib.import_module(Path(sys.argv[0]).stem), function.__name__)
-    return found
 
 
 def mean_by(rows: list[Task], keys: Iterable[str], figures: Iterable[str]) -> list[Task]:
@@ -80,30 +76,17 @@ def mean_by(rows: list[Task], keys: Iterable[str], figures: Iterable[str]) -> li
     for values, members in groups.items():
         line: Task = dict(zip(keys, values, strict=True)) | {"runs": len(members)}
         for figure in figures:
-            found = np.array([member[figure] for member in members], dtype=float)
-            line[figure] = float(found.mean())
-            line[f"{figure}_sd"] = float(found.std())
+            column = np.array([member[figure] for member in members], dtype=float)
+            line |= {figure: float(column.mean()), f"{figure}_sd": float(column.std())}
         table.append(line)
     return table
 
 
-def available(sets: Mapping[str, Callable[[], object]]) -> list[str]:
-    """Names of the data sets that are here or can be fetched; says what to do for each of the others."""
-    found = []
-    for name, load in sets.items():
-        try:
-            load()
-            found.append(name)
-        except FileNotFoundError as missing:
-            print(f"Left out: {name}. {missing}")
-    return found
-
-
 def folder(options: Any) -> Path:
-    """Where results go: a full run's to results/, a quick one's to results/quick/, which is not kept."""
-    found = RESULTS if options.full else RESULTS / "quick"
-    found.mkdir(parents=True, exist_ok=True)
-    return found
+    """Where results go: those of a full run to results/, of a quick one to results/quick/, which is not kept."""
+    path = RESULTS if options.full else RESULTS / "quick"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def write(name: str, table: list[Task], options: Any) -> None:
@@ -115,7 +98,7 @@ def write(name: str, table: list[Task], options: Any) -> None:
 
 
 def show(table: list[Task]) -> None:
-    """Print a table of plain values."""
+    """Print a table without its standard deviations."""
     heads = [head for head in table[0] if not head.endswith("_sd")]
     cells = [[str(_short(line[head])) for head in heads] for line in table]
     widths = [max(len(head), *(len(row[i]) for row in cells)) for i, head in enumerate(heads)]
@@ -123,15 +106,14 @@ def show(table: list[Task]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
 
 
-def _measured(function: Callable[[Task], Task], task: Task) -> tuple[Task, Task]:
-    return task, function(task)
+def _computed(function: Callable[[Task], Task], task: Task) -> tuple[Task, Task]:
+    with threadpool_limits(1):  # the processes are the parallelism
+        return task, function(task)
 
 
 def _read(kept: Path) -> dict[str, Task]:
-    if not kept.exists():
-        return {}
     done = {}
-    for line in kept.read_text().splitlines():
+    for line in kept.read_text().splitlines() if kept.exists() else ():
         try:
             task, figures = json.loads(line)
         except ValueError:  # the last line of a killed run
@@ -146,11 +128,3 @@ def _key(task: Task) -> str:
 
 def _short(value: Any) -> Any:
     return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
-def _progress(name: str, count: int, total: int, started: float) -> None:
-    if not sys.stderr.isatty():
-        return
-    left = (time.monotonic() - started) / count * (total - count)
-    end = "\n" if count == total else ""
-    print(f"\r{name}: {count}/{total}, {left:.0f} s left   ", end=end, file=sys.stderr, flush=True)

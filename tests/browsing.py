@@ -1,7 +1,9 @@
-"""A page in a real browser: chromium on the path, driven by playwright; without it these tests are skipped."""
+"""Pages: their JSON document, and a real browser, chromium on the path driven by playwright; without it tests skip."""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,14 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on 
 
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 QUIET += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+def document(path: Path) -> dict[str, Any]:
+    """The JSON document of a page."""
+    data = re.search(r'id="report-data">(.*?)</script>', path.read_text(encoding="utf-8"), re.DOTALL)
+    assert data is not None
+    contents: dict[str, Any] = json.loads(data[1])
+    return contents
 
 
 @contextmanager
@@ -55,30 +65,41 @@ class Visit:
 
     def downloads(self) -> dict[str, Path]:
         """Every file that a button of the page gives, by name."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for number, button in enumerate(self.page.locator("button[aria-label^='Download']").all(), start=1):
             if number % 10 == 0:
                 self.page.wait_for_timeout(1100)  # Chromium drops all but ten downloads of a frame in a second
             with self.page.expect_download() as waiting:
                 button.click()
             name = waiting.value.suggested_filename
-            assert name not in found, f"two buttons give {name}"
-            found[name] = waiting.value.path()
-        return found
+            assert name not in paths, f"two buttons give {name}"
+            paths[name] = waiting.value.path()
+        return paths
 
     def groups(self, component: int) -> list[set[str]]:
         """The groups that the page lists, those of one column as well."""
-        found: list[set[str]] = []
+        groups: list[set[str]] = []
         for button in self.page.locator(f"#component-{component} .groups > button").all():
             button.click()
         for line in self.page.locator(f"#component-{component} .groups li").all():
             for button in line.locator("button.more").all():
                 button.click()
             names = line.locator(".name").all_text_contents()
-            found += [{name} for name in names] if line.inner_text().startswith("Alone") else [set(names)]
-        return found
+            groups += [{name} for name in names] if line.inner_text().startswith("Alone") else [set(names)]
+        return groups
 
     def choose(self, component: int, K: int) -> None:
+        """Move the slider of a component to K groups."""
         self.page.locator(f"#component-{component}-slider").evaluate(
             "(slider, K) => { slider.value = K; slider.dispatchEvent(new Event('input')); }", K
         )
+
+    def fits(self, width: int) -> bool:
+        """Whether nothing of the page is beyond a screen of this width, and no text beyond its figure."""
+        self.page.set_viewport_size({"width": width, "height": 800})
+        self.page.wait_for_timeout(150)
+        beyond = (
+            "t => t.getBBox().x < -0.5 || t.getBBox().x + t.getBBox().width > t.ownerSVGElement.viewBox.baseVal.width"
+        )
+        outside = self.page.locator("svg text").evaluate_all(f"texts => texts.filter({beyond}).length")
+        return outside == 0 and bool(self.page.evaluate("document.documentElement.scrollWidth") <= width)

@@ -12,14 +12,15 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix
 
-from blockmix import FactorBiclustering, GroupingWarning
-from blockmix.em.factor import FactorFamily, FactorModel, FactorParameters
+from blockmix import FactorBiclustering
+from blockmix.em.factor import FactorModel, FactorParameters
+from blockmix.em.factor_family import FactorFamily
 from blockmix.em.loop import LoopResult, LoopState, run
+from blockmix.estimators.mixture import FitWarning
 from blockmix.rows import ArrayRows
 
-FAMILY = ["".join(letters) for letters in product("UC", repeat=4)]
-IDENTITY = ["UIUU", "CIUU", "UICU", "UIUC", "CICC"]
-every_model = pytest.mark.parametrize("letters", FAMILY + IDENTITY)
+MODELS = [*("".join(letters) for letters in product("UC", repeat=4)), "UIUU", "CIUU", "UICU", "UIUC", "CICC"]
+every_model = pytest.mark.parametrize("letters", MODELS)
 
 
 def factor_rows(seed: int, n: int = 60, p: int = 7, G: int = 2, q: int = 3, apart: float = 1.0) -> Matrix:
@@ -65,9 +66,14 @@ def ended(
 ) -> LoopResult[FactorParameters]:
     """EM from responsibilities or from parameters to its end."""
     if isinstance(start, FactorParameters):
-        return run(family, rows, LoopState(start, family.loose(tol)), tol, max_iter)
-    found = family.first(rows, start)
-    return run(family, rows, LoopState(found.parameters, family.loose(tol), memory=found.memory), tol, max_iter)
+        return run(family, rows, LoopState(start, max(tol, family.loose)), tol, max_iter)
+    first = family.first(rows, start)
+    return run(family, rows, LoopState(first.parameters, max(tol, family.loose), memory=first.memory), tol, max_iter)
+
+
+def standardized(rows: ArrayRows) -> Matrix:
+    values: Matrix = (rows.X - rows.location) / rows.scale
+    return values
 
 
 def log_joint(X: Matrix, parameters: FactorParameters) -> Matrix:
@@ -75,9 +81,9 @@ def log_joint(X: Matrix, parameters: FactorParameters) -> Matrix:
     return oracles.log_joint(X, parameters.weights, parameters.means, parameters.covariances)
 
 
-def quiet(X: Any, sample_weight: Any = None, **given: Any) -> FactorBiclustering:
+def quiet(X: Any, sample_weight: Any = None, checkpoint: Any = None, **settings: Any) -> FactorBiclustering:
     """Fit without the warnings that small or awkward tables give."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GroupingWarning)
+        warnings.simplefilter("ignore", FitWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return FactorBiclustering(**given).fit(X, sample_weight=sample_weight)
+        return FactorBiclustering(**settings).fit(X, sample_weight=sample_weight, checkpoint=checkpoint)

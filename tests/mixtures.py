@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import oracles
+from blockmix.em.regroup import Proposer
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from strategies import Matrix, block_rows, covariance, partitions, seeds
 
-from blockmix.blocks.blocks import BlockCovariance, Layout, Parameters, Prior, assemble
+from blockmix.blocks.blocks import Blocks, Layout, Parameters, Prior, assemble
 from blockmix.blocks.shapes import FULL
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopState
-from blockmix.em.regroup import Proposer
 from blockmix.em.sweep import Density, Statistics
 from blockmix.em.sweep import log_joint as kernel_log_joint
 from blockmix.grouping import HierarchicalGrouping
@@ -59,7 +59,7 @@ def mixture(
     weights = rng.integers(0, 3, n_rows) + np.eye(n_rows)[0]
     rows = ArrayRows((standard * scale + location).astype(dtype), weights, location, scale)
     distinct = groups[:1] if shared else groups
-    blocks = [BlockCovariance.of(covariance(block_rows(rng, 3 * p + 2, group)), group) for group in distinct]
+    blocks = [Blocks.of(covariance(block_rows(rng, 3 * p + 2, group)), group) for group in distinct]
     covariances = tuple(blocks) * (G // len(blocks))
     return rows, assemble(rng.dirichlet(np.ones(G)), rng.standard_normal((G, p)), covariances)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
-from blockmix.blocks.blocks import BlockCovariance
+from blockmix.blocks.blocks import Blocks
 from blockmix.partition import (
     Partition,
     column_entries,
@@ -115,7 +115,7 @@ def test_loadings_of_columns_are_correlations_with_the_strongest_factor() -> Non
     # Units 1, 10, 2 and 3; the third column is alone, the fourth goes against the first two.
     axes = np.array([[0.8, 0.1], [9.0, 2.0], [-1.5, 0.3]])
     S = np.diag([1.0, 100.0, 4.0, 9.0])
-    covariance = BlockCovariance.of(S, Partition([0, 0, 1, 0]))
+    covariance = Blocks.of(S, Partition([0, 0, 1, 0]))
     found = leading_loadings(covariance, [axes, None])
     np.testing.assert_allclose(found, [0.8, 0.9, np.nan, -0.5])
 

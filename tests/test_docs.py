@@ -27,7 +27,7 @@ MODULES = [
 
 
 @pytest.fixture
-def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the pages take as given: tables, files, and classes of the gallery."""
     pd, dask = package("pandas"), package("dask")
     package("dask.dataframe")
@@ -56,14 +56,14 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_python_on_a_page_runs(page: Path, known: dict[str, Any]) -> None:
+def test_python_on_a_page_runs(page: Path, given: dict[str, Any]) -> None:
     # Red if a page shows a name, a parameter or a call that is not there.
     import matplotlib.pyplot as plt
 
     for code in BLOCK.findall(page.read_text(encoding="utf-8")):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # small stand-in tables may have few groups or topics
-            exec(compile(code, str(page), "exec"), known)
+            exec(compile(code, str(page), "exec"), given)
     plt.close("all")
 
 
@@ -101,11 +101,11 @@ def test_the_shape_of_the_tutorial_keeps_the_laws_of_a_shape() -> None:
     rng = np.random.default_rng(1)
     S = np.cov(rng.standard_normal((30, 5)) @ rng.standard_normal((5, 5)), rowvar=False)
     block = names["HubBlock"]()
-    found = block.fit(S)
-    deviance = np.linalg.slogdet(found.covariance)[1] + np.trace(np.linalg.solve(found.covariance, S))
-    assert np.isclose(found.deviance, deviance)
+    fitted = block.fit(S)
+    deviance = np.linalg.slogdet(fitted.covariance)[1] + np.trace(np.linalg.solve(fitted.covariance, S))
+    assert np.isclose(fitted.deviance, deviance)
     units = np.array([1.0, 10.0, 0.1, 3.0, 7.0])
-    assert np.allclose(block.fit(S * np.outer(units, units)).covariance, found.covariance * np.outer(units, units))
+    assert np.allclose(block.fit(S * np.outer(units, units)).covariance, fitted.covariance * np.outer(units, units))
     deviations = np.sqrt(np.diagonal(S))
     R = S / np.outer(deviations, deviations)
     node = block.deviances(R, np.empty((0, 4)), np.array([[0, 5]]), np.inf)[0]

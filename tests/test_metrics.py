@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import permutations
+from itertools import combinations, permutations
+from math import log
 
 import numpy as np
 import pytest
@@ -11,8 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
-from blockmix.metrics import adjusted_rand, exact_recovery, frobenius_loss, mape, matched_accuracy, stein_loss
+from blockmix.metrics import (
+    adjusted_rand,
+    exact_recovery,
+    frobenius_loss,
+    mape,
+    matched_accuracy,
+    npmi_coherence,
+    stein_loss,
+)
 from blockmix.partition import Partition
 
 Labels = list[int]
@@ -226,3 +236,38 @@ def test_impossible_matrices_are_named(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         score(true, estimate)
+
+
+def literal_npmi(groups: list[list[int]], held: np.ndarray) -> float:
+    N, scores = len(held), []
+    for columns in groups:
+        pairs = []
+        for i, j in combinations(columns, 2):
+            both, one, two = (held[:, i] & held[:, j]).sum() / N, held[:, i].sum() / N, held[:, j].sum() / N
+            pairs.append(-1 if both == 0 else 1 if both == 1 else log(both / (one * two)) / -log(both))
+        if pairs:
+            scores.append(np.mean(pairs))
+    return float(np.mean(scores))
+
+
+@given(arrays(bool, st.tuples(st.integers(1, 7), st.just(6))), st.lists(st.integers(0, 3), min_size=6, max_size=6))
+def test_coherence_is_its_formula(held: np.ndarray, labels: list[int]) -> None:
+    # Red if counts are used instead of presence, if the mean goes over all pairs at once, or if terms alone count.
+    groups = [[j for j in range(6) if labels[j] == k] for k in sorted(set(labels))]
+    if max(map(len, groups)) < 2:
+        return
+    expected = literal_npmi(groups, held)
+    times = held * np.arange(1, 7)
+    for given_groups in (labels, Partition(labels), groups):
+        assert npmi_coherence(given_groups, times) == pytest.approx(expected)
+    assert npmi_coherence(groups, sparse.csc_matrix(times)) == pytest.approx(expected)
+
+
+def test_coherence_of_impossible_groups() -> None:
+    with pytest.raises(ValueError, match="no group has two terms"):
+        npmi_coherence([0, 1, 2], np.eye(3))
+    with pytest.raises(ValueError, match="groups has 2 labels for the 3 columns"):
+        npmi_coherence([0, 0], np.eye(3))
+    with pytest.raises(ValueError, match="groups holds columns 0 to 3"):
+        npmi_coherence([[0, 3]], np.eye(3))
+    assert npmi_coherence(np.array([[0, 1], [1, 2]]), np.eye(3)) == -1

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gaps import with_gaps
+from missing import with_missing
 from optional import package
 from sources import NAMES, as_npy, as_parquet, assert_same_fit, pieces_of, table
 
@@ -30,7 +30,7 @@ COMBINATIONS = list(product(("auto", "full", 1, "tree"), ("normal", "t"), (0.0, 
 
 
 def rows(share: float, dtype: str) -> FloatArray:
-    X = with_gaps(table(240), share, np.random.default_rng(1))
+    X = with_missing(table(240), share, np.random.default_rng(1))
     if share:
         X[7] = np.nan
     return X.astype(dtype)
@@ -63,7 +63,7 @@ def test_every_combination_keeps_the_laws(
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_of_rows_with_gaps_gives_the_same_fit(source: str, tmp_path: Path) -> None:
     # In Parquet a gap is a null.
-    X = with_gaps(table(700), 0.1, np.random.default_rng(0))
+    X = with_missing(table(700), 0.1, np.random.default_rng(0))
     settings: dict[str, Any] = {"random_state": 0, "tol": 1e-8, "rounding": False}
     model = GaussianBiclustering(2, **settings).fit(X)
     given = SOURCES[source](X, tmp_path)

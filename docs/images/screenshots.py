@@ -1,7 +1,7 @@
 """Take the screenshots of this folder: the report of Wine and the page of hotel topics.
 
-Needs playwright, chromium on the path and the TripAdvisor reviews (see `blockmix.datasets`). Run from the root of the
-repository: `python docs/images/screenshots.py`.
+Needs playwright, chromium on the path and the TripAdvisor reviews (see experiments/README.md). Run from the root of the
+repository: `PYTHONPATH=. python docs/images/screenshots.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from playwright.sync_api import sync_playwright
 from sklearn.datasets import load_wine
 
 from blockmix import GaussianBiclustering, TopicBiclustering
-from blockmix.datasets import load_tripadvisor
 from blockmix.report import write_report, write_topics
+from experiments.data import load_tripadvisor
 
 FOLDER = Path(__file__).parent
 PICTURES = {
@@ -31,9 +31,10 @@ def pages(folder: Path) -> None:
     wine = load_wine(as_frame=True)
     model = GaussianBiclustering(3, random_state=0).fit(wine.data)
     classes = wine.target_names[wine.target]
-    found = model.stability(wine.data, random_state=0)
-    write_report(model, folder / "wine.html", wine.data, labels=classes, title="Wine", stability=found)
-    texts, ratings = load_tripadvisor(return_X_y=True)
+    stability = model.stability(wine.data, random_state=0)
+    write_report(model, folder / "wine.html", wine.data, labels=classes, title="Wine", stability=stability)
+    reviews = load_tripadvisor()
+    texts, ratings = reviews.data, reviews.target
     topics = TopicBiclustering(5, 25, random_state=0).fit(texts, ratings)
     write_topics(topics, folder / "topics.html", texts, ratings, title="Hotel reviews")
 

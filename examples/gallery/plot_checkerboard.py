@@ -14,6 +14,6 @@ from blockmix import GaussianBiclustering
 X, benign = load_breast_cancer(as_frame=True, return_X_y=True)
 model = GaussianBiclustering(2, random_state=0).fit(X)
 for g in range(2):
-    own = model.row_labels_ == g
-    print(f"cluster {g}: {own.sum()} tumors, {100 * np.mean(benign[own]):.0f} % benign")
+    rows = model.row_labels_ == g
+    print(f"cluster {g}: {rows.sum()} tumors, {100 * np.mean(benign[rows]):.0f} % benign")
 model.plot_checkerboard(X, 0)

@@ -2,7 +2,7 @@
 How many clusters, how many groups?
 ===================================
 
-Three clusters of 100 rows, each with three column groups of its own. :func:`~blockmix.select` compares numbers of
+Three clusters of 100 rows, with two or three column groups each. :func:`~blockmix.select` compares numbers of
 clusters, each with the column groups chosen by the model ("auto") and with 2, 3 and 6 of them. BIC, circled, is
 smallest at the truth. "auto" finds the three clusters without a list of candidates.
 """

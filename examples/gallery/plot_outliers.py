@@ -3,8 +3,8 @@ Outliers and heavy tails
 ========================
 
 Three clusters of 100 rows with four groups of five columns; six rows are replaced by values from a wide box. Normal
-components follow the far rows, which cost a cluster or the column groups. With ``tails="t"`` a far row weighs little,
-and ``outliers_`` names it.
+components follow these outliers, which costs a cluster or the column groups. With ``tails="t"`` an outlier has little
+weight, and ``outliers_`` names it.
 """
 
 import warnings
@@ -28,10 +28,10 @@ for ax, tails in zip(axes, ("normal", "t"), strict=True):
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         model = GaussianBiclustering(3, tails=tails, random_state=0).fit(X)
-    far, ari = model.outliers_, adjusted_rand(clusters, model.row_labels_)
-    print(f"{tails}: rows {np.flatnonzero(far)} are far; column groups of each cluster: {model.n_column_groups_}")
+    outliers, ari = model.outliers_, adjusted_rand(clusters, model.row_labels_)
+    print(f"{tails}: outliers {np.flatnonzero(outliers)}; column groups of each cluster: {model.n_column_groups_}")
     print(*(warning.message for warning in raised), sep="\n")
-    ax.scatter(X[~far, 0], X[~far, 5], c=model.row_labels_[~far], cmap="viridis", s=10)
-    ax.scatter(X[far, 0], X[far, 5], color="black", marker="x")
+    ax.scatter(X[~outliers, 0], X[~outliers, 5], c=model.row_labels_[~outliers], cmap="viridis", s=10)
+    ax.scatter(X[outliers, 0], X[outliers, 5], color="black", marker="x")
     ax.set(title=f'tails="{tails}": ARI {ari:.2f}', xlabel="a column of the first group")
 axes[0].set_ylabel("a column of the second group")

@@ -45,8 +45,8 @@ class HubBlock:
         """The same for the columns of every node of a tree, so that the tree can be cut at the best place."""
         nodes = [R[first:last, first:last] for first, last in span]
         sizes = np.array([len(node) for node in nodes])
-        found = np.array([self._losses(node).min() + len(node) for node in nodes])
-        return np.where(sizes > 2, found, np.inf)  # smaller blocks are no cheaper than full ones
+        deviances = np.array([self._losses(node).min() + len(node) for node in nodes])
+        return np.where(sizes > 2, deviances, np.inf)  # smaller blocks are no cheaper than full ones
 
     def _losses(self, R):
         """Σ log(1 − r²) for each column as the hub."""
@@ -57,7 +57,7 @@ class HubBlock:
         return state
 
     def accepts(self, state, c):
-        """No state in files either."""
+        """Model files hold no state either."""
         return False
 
     def loadings(self, state):

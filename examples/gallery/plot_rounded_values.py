@@ -3,7 +3,7 @@ Rounded values and a yes/no column
 ==================================
 
 A Gaussian cluster that sits on one value of a discrete column has an arbitrarily high density there. With
-``rounding=True``, the default, a repeated value is known only to within its neighborhood, and no cluster can shrink
+``rounding=True``, the default, a repeated value is only known to within its neighborhood, and no cluster can shrink
 onto it. Two clusters are simulated, and a yes/no column that has nothing to do with them.
 """
 

@@ -2,8 +2,8 @@
 Wine: clusters and groups at once
 =================================
 
-178 wines, 13 measurements. Nothing is given: the number of clusters, the column groups and the shapes of the blocks
-are chosen by BIC. The figure shows the largest cluster: its correlations as observed, and as the model has them.
+178 wines, 13 measurements. Nothing is given: BIC chooses the number of clusters, the column groups and the shapes of
+the blocks. The figure shows the largest cluster, its correlations as observed and as the model has them.
 """
 
 from sklearn.datasets import load_wine
@@ -20,3 +20,8 @@ print(table)
 model = table.best_estimator_
 print(f"adjusted Rand index with the cultivars: {adjusted_rand(cultivar, model.row_labels_):.2f}")
 model.plot_correlations(X, component=int(model.weights_.argmax()))
+
+# %%
+# Each cluster has its own column groups. Groups of different clusters that share most of their columns get the same
+# letter and color, so that the measurements that change group stand out.
+model.plot_groups()

@@ -1,10 +1,14 @@
-"""Type aliases: real matrices, integer labels, masks, seeds."""
+"""Partition: the columns split into K non-empty groups (the matrix D of the paper, eq. 3), their price and their names.
+
+Groups are numbered by size, largest first, so columns alone come last and equal partitions have equal labels. The
+package's type aliases are defined here too: every module imports this one.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -27,6 +31,13 @@ class Partition:
     labels : array-like of shape (p,)
         One integer per column, renumbered 0 … K − 1 by size, largest first; groups of one size by their first column.
 
+    Attributes
+    ----------
+    sizes : array of shape (K,)
+        Number of columns c_k of each group.
+    n_groups, n_columns : int
+        K and p.
+
     Examples
     --------
     >>> Partition([2, 7, 7, 7]).labels
@@ -36,6 +47,9 @@ class Partition:
     """
 
     labels: IntArray
+    sizes: IntArray = field(init=False, repr=False)
+    n_groups: int = field(init=False, repr=False)
+    n_columns: int = field(init=False, repr=False)
 
     def __init__(self, labels: ArrayLike) -> None:
         given = np.asarray(labels)
@@ -43,13 +57,16 @@ class Partition:
             raise ValueError(f"labels must be a non-empty vector, one label per column, not shape {given.shape}")
         if given.dtype.kind not in "iu":
             raise ValueError(f"labels must be integers, not {given.dtype}")
-        seen: dict[int, int] = {}
-        appeared = np.array([seen.setdefault(label, len(seen)) for label in given.tolist()], dtype=np.intp)
-        number = np.empty(len(seen), dtype=np.intp)
-        number[np.argsort(-np.bincount(appeared), kind="stable")] = np.arange(len(seen))
+        numbers: dict[int, int] = {}
+        appeared = np.array([numbers.setdefault(label, len(numbers)) for label in given.tolist()], dtype=np.intp)
+        sizes = np.bincount(appeared)
+        by_size = np.argsort(-sizes, kind="stable")
+        number = np.empty(len(sizes), dtype=np.intp)
+        number[by_size] = np.arange(len(sizes))
         canonical = number[appeared]
         canonical.flags.writeable = False
-        object.__setattr__(self, "labels", canonical)
+        # The class is frozen, so that a partition can be shared.
+        vars(self).update(labels=canonical, sizes=sizes[by_size], n_groups=len(sizes), n_columns=len(canonical))
 
     @classmethod
     def single(cls, p: int) -> Partition:
@@ -76,21 +93,6 @@ class Partition:
         return cls(labels)
 
     @cached_property
-    def sizes(self) -> IntArray:
-        """Number of columns c_k of each group, shape (K,)."""
-        return np.bincount(self.labels)
-
-    @property
-    def n_groups(self) -> int:
-        """The number of groups K."""
-        return len(self.sizes)
-
-    @property
-    def n_columns(self) -> int:
-        """The number of columns p."""
-        return len(self.labels)
-
-    @cached_property
     def order(self) -> IntArray:
         """Column order in which the groups are contiguous, shape (p,)."""
         return np.argsort(self.labels, kind="stable")
@@ -100,20 +102,12 @@ class Partition:
         """The column indices of each group, ascending."""
         return tuple(np.split(self.order, np.cumsum(self.sizes)[:-1]))
 
-    @cached_property
-    def stacks(self) -> tuple[IntArray, ...]:
-        """The groups stacked by size: one (b, c) array of column indices per distinct size c.
-
-        Blocks of one size are factored and multiplied in one batched call, so p single columns cost one call.
-        """
-        return tuple(np.stack([group for group in self.groups if len(group) == size]) for size in np.unique(self.sizes))
-
     @property
     def indicator(self) -> FloatArray:
         """The 0/1 matrix D, shape (p, K)."""
         return np.eye(self.n_groups)[self.labels]
 
-    @cached_property
+    @property
     def n_parameters(self) -> int:
         """Free entries of a covariance with these blocks, Σ c(c+1)/2."""
         return int(self.sizes @ (self.sizes + 1)) // 2
@@ -161,23 +155,13 @@ def partition_prices(n_columns: int) -> FloatArray:
     log p + Σ_{j<c} log(p/j): a group may begin at any of p columns, and the j-th column that joins it was one of p/j
     as likely ones, as in a Chinese restaurant process. A column alone takes no choice and costs nothing. Without this
     price the best of the many possible groups pays for its parameters by chance: of 30 independent columns BIC alone
-    groups half (100 rows) or a fifth (1000 rows).
+    groups half (100 rows) or a fifth (1000 rows). All columns in one full group are no choice and cost nothing.
     """
     sizes = np.arange(n_columns + 1)
     prices = sizes * np.log(n_columns) - gammaln(np.maximum(sizes, 1))
     prices[:2] = 0
     prices.flags.writeable = False
     return np.asarray(prices)
-
-
-def partition_price(partition: Partition) -> float:
-    """Log-likelihood that the choice of the groups must earn, the sum of `partition_prices` over the groups.
-
-    All columns in one group, the full covariance, take no choice and cost nothing.
-    """
-    if partition.n_groups == 1:
-        return 0.0
-    return float(partition_prices(partition.n_columns)[partition.sizes].sum())
 
 
 def column_names(estimator: Any) -> list[str]:
@@ -196,22 +180,18 @@ def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str], d
     with np.errstate(over="ignore"):
         noise = (8 * limits.eps * np.abs(mean)) ** 2
         vanishing = (variances < limits.tiny) & (mean != 0) & (mean**2 < limits.tiny)
-    for wrong, message in (
-        (np.isnan(mean), "has no values: remove it"),
-        (
-            ~(variances <= limits.max),
-            f"has values so large that their squares are not finite in {limits.dtype}: divide it by a power of ten",
+    remedies = {
+        "has no values: remove it": np.isnan(mean),
+        f"has values so large that their squares are not finite in {limits.dtype}: divide it by a power of ten": ~(
+            variances <= limits.max
         ),
-        (
-            vanishing,
-            f"has values so small that their squares vanish in {limits.dtype}: multiply it by a power of ten",
-        ),
-        (~(variances > noise), "is constant at {mean:g}: remove it, it has no correlation with others"),
-    ):
-        found = np.flatnonzero(wrong)
-        if len(found):
-            j = int(found[0])
-            others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        f"has values so small that their squares vanish in {limits.dtype}: multiply it by a power of ten": vanishing,
+        "is constant at {mean:g}: remove it, it has no correlation with others": ~(variances > noise),
+    }
+    for message, refused in remedies.items():
+        if refused.any():
+            j, n = int(np.argmax(refused)), int(refused.sum())
+            others = f" (and {n - 1} more)" if n > 1 else ""
             raise ValueError(f"column {j} ({names[j]!r}){others} {message.format(mean=float(mean[j]))}")
 
 
@@ -220,15 +200,15 @@ def leading_loadings(covariance: Any, loadings: Sequence[FloatArray | None]) -> 
 
     Parameters
     ----------
-    covariance : BlockCovariance
+    covariance : Blocks
     loadings : sequence of K arrays of shape (c, q), or None
         Loadings of the columns of each group, strongest factor first, in the units of the covariance.
     """
-    found = np.full(covariance.partition.n_columns, np.nan)
-    for group, own in zip(covariance.partition.groups, loadings, strict=True):
-        if own is not None:
-            found[group] = own[:, 0]
-    return np.asarray(found / np.sqrt(covariance.variances))
+    leading = np.full(covariance.partition.n_columns, np.nan)
+    for group, factors in zip(covariance.partition.groups, loadings, strict=True):
+        if factors is not None:
+            leading[group] = factors[:, 0]
+    return np.asarray(leading / np.sqrt(covariance.variances))
 
 
 class ColumnEntry(NamedTuple):

@@ -1,4 +1,4 @@
-"""Laws of BlockCovariance: it is the dense block-diagonal Gaussian, by a shorter way."""
+"""Laws of Blocks: it is the dense block-diagonal Gaussian, by a shorter way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from strategies import Matrix, covariance, covariances, partitions, rescaled, seeds
 
-from blockmix.blocks.blocks import BlockCovariance, cholesky, logdets
+from blockmix.blocks.blocks import Blocks, cholesky, logdets
 from blockmix.partition import Partition
 
 
@@ -34,7 +34,7 @@ def relative(matrix: Matrix, S: Matrix) -> Matrix:
 def test_dense_is_the_sum_of_the_papers_terms(case: tuple[Matrix, Partition]) -> None:
     S, partition = case
     sigma = oracles.block_diagonal(S, partition.labels)
-    found = BlockCovariance.of(S, partition)
+    found = Blocks.of(S, partition)
     assert_allclose(relative(found.dense(), S), relative(sigma, S), atol=1e-12)
     assert (found.dense()[sigma == 0] == 0).all()
     for group, block in zip(partition.groups, found.blocks, strict=True):
@@ -45,7 +45,7 @@ def test_dense_is_the_sum_of_the_papers_terms(case: tuple[Matrix, Partition]) ->
 @given(cases())
 def test_precision_is_the_inverse(case: tuple[Matrix, Partition]) -> None:
     S, partition = case
-    found = BlockCovariance.of(S, partition)
+    found = Blocks.of(S, partition)
     deviations = np.sqrt(np.diag(S))
     scaled = relative(found.dense(), S) @ (found.precision() * np.outer(deviations, deviations))
     assert_allclose(scaled, np.eye(len(S)), atol=1e-8)
@@ -57,7 +57,7 @@ def test_density_is_scipys(case: tuple[Matrix, Partition], seed: int) -> None:
     rng = np.random.default_rng(seed)
     mean = rng.standard_normal(len(S))
     X = mean + rng.standard_normal((5, len(S))) * np.sqrt(np.diag(S))
-    found = BlockCovariance.of(S, partition)
+    found = Blocks.of(S, partition)
     deviations = np.sqrt(np.diag(S))
     # SciPy sees the standardised columns: it would call the badly scaled S singular. The rest is the Jacobian.
     dense = multivariate_normal(mean / deviations, oracles.block_diagonal(relative(S, S), partition.labels))
@@ -74,7 +74,7 @@ def test_samples_have_the_covariance(labels: list[int], make: type) -> None:
     S = covariance(np.random.default_rng(3).standard_normal((8, 5)))
     sigma = oracles.block_diagonal(S, labels)
     n_rows = 40_000
-    X = BlockCovariance.of(S, Partition(labels)).sample(n_rows, make(0))
+    X = Blocks.of(S, Partition(labels)).sample(n_rows, make(0))
     assert X.shape == (n_rows, 5)
     variances = np.diag(sigma)
     # Five standard errors of a covariance; red if a factor is transposed or a stack is out of order.
@@ -87,7 +87,7 @@ def test_samples_have_the_covariance(labels: list[int], make: type) -> None:
 def test_scaled_multiplies_rows_and_columns(case: tuple[Matrix, Partition], seed: int) -> None:
     S, partition = case
     s = rescaled(np.random.default_rng(seed), len(S))
-    found = BlockCovariance.of(S, partition).scaled(s)
+    found = Blocks.of(S, partition).scaled(s)
     whole = np.outer(s, s) * S
     expected = oracles.block_diagonal(whole, partition.labels)
     assert_allclose(relative(found.dense(), whole), relative(expected, whole), atol=1e-12)
@@ -100,9 +100,9 @@ def test_shrinkage_multiplies_what_is_off_the_diagonal(case: tuple[Matrix, Parti
     kept = (1 - amounts)[partition.labels]
     expected = oracles.block_diagonal(S, partition.labels) * kept  # inside a block all columns have one amount
     np.fill_diagonal(expected, np.diag(S))
-    each = BlockCovariance.of(S, partition, amounts).dense()
+    each = Blocks.of(S, partition, amounts).dense()
     assert_allclose(relative(each, S), relative(expected, S), atol=1e-12)
-    assert_allclose(BlockCovariance.of(S, partition, 1.0).dense(), np.diag(np.diag(S)))
+    assert_allclose(Blocks.of(S, partition, 1.0).dense(), np.diag(np.diag(S)))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -113,30 +113,30 @@ def test_precisions_of_columns_of_any_scale(seed: int) -> None:
     S, scale = covariance(X), 10.0 ** rng.uniform(-12, 12, 8)
     factor = np.linalg.cholesky(S)
     factor[np.tril_indices(8, -1)] += 1e-17 * rng.standard_normal(28)  # what rounding leaves of a zero
-    plain = BlockCovariance(Partition.single(8), (factor[None],)).precision()
-    found = BlockCovariance(Partition.single(8), ((scale[:, None] * factor)[None],)).precision()
+    plain = Blocks(Partition.single(8), (factor[None],)).precision()
+    found = Blocks(Partition.single(8), ((scale[:, None] * factor)[None],)).precision()
     assert_allclose(found * np.outer(scale, scale), plain, rtol=1e-7, atol=1e-10)
 
 
 def test_float32_stays_float32() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 5)).astype(np.float32)
-    blocks = BlockCovariance.of(np.cov(X.T).astype(np.float32), Partition([0, 0, 1, 1, 2]), 0.1)
+    blocks = Blocks.of(np.cov(X.T).astype(np.float32), Partition([0, 0, 1, 1, 2]), 0.1)
     mean = X.mean(axis=0)
     for found in (blocks.dense(), blocks.precision(), blocks.log_density(X, mean), blocks.squared_distances(X - mean)):
         assert found.dtype == np.float32
-    wide = BlockCovariance.of(blocks.dense().astype(float), blocks.partition)
+    wide = Blocks.of(blocks.dense().astype(float), blocks.partition)
     assert_allclose(blocks.log_density(X, mean), wide.log_density(X.astype(float), mean.astype(float)), rtol=1e-4)
 
 
 def test_density_of_whole_numbers_is_not_rounded() -> None:
     # Red if the density is cast to the type of X.
-    found = BlockCovariance.of(np.eye(2), Partition([0, 1])).log_density(np.array([[1, 2]]), np.zeros(2))
+    found = Blocks.of(np.eye(2), Partition([0, 1])).log_density(np.array([[1, 2]]), np.zeros(2))
     assert_allclose(found, [-np.log(2 * np.pi) - 2.5])
 
 
 def test_pickled_blocks_are_the_same() -> None:
-    blocks = BlockCovariance.of(np.array([[2.0, 1.0], [1.0, 3.0]]), Partition.single(2))
+    blocks = Blocks.of(np.array([[2.0, 1.0], [1.0, 3.0]]), Partition.single(2))
     blocks.precision()  # so that the cached factors travel too
     assert_allclose(pickle.loads(pickle.dumps(blocks)).precision(), blocks.precision())
 
@@ -156,7 +156,7 @@ def test_a_block_that_is_no_covariance_is_refused(bad: float) -> None:
     S = np.eye(3)
     S[1, 1] = bad
     with pytest.raises(ValueError) as caught:
-        BlockCovariance.of(S, Partition([0, 0, 1]))
+        Blocks.of(S, Partition([0, 0, 1]))
     expected = "a block of 2 columns has no positive definite covariance: check for NaN or zero variance"
     assert str(caught.value) == expected
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import oracles
 import pytest
+from blockmix.em.m_step import solve
 from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import dense, labels_of, log_joint, mixture, mixtures, unpacked
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import block_rows, covariance, partitions, seeds
 
-from blockmix.blocks.blocks import BlockCovariance, Layout, Parameters, Prior, assemble
-from blockmix.em.m_step import solve
+from blockmix.blocks.blocks import Blocks, Layout, Parameters, Prior, assemble
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
 
@@ -137,7 +137,7 @@ def test_the_prior_is_its_formula(mixture: tuple[ArrayRows, Parameters], shrinka
 def test_one_object_in_all_places_is_a_shared_covariance_and_equal_ones_are_not() -> None:
     rng = np.random.default_rng(0)
     S = covariance(block_rows(rng, 20, Partition([0, 0, 1])))
-    one, other = (BlockCovariance.of(S, Partition([0, 0, 1])) for _ in range(2))
+    one, other = (Blocks.of(S, Partition([0, 0, 1])) for _ in range(2))
     assert assemble(np.full(2, 0.5), np.zeros((2, 3)), (one, one)).layout.shared
     assert not assemble(np.full(2, 0.5), np.zeros((2, 3)), (one, other)).layout.shared
     assert not assemble(np.ones(1), np.zeros((1, 3)), (one,)).layout.shared

@@ -20,7 +20,8 @@ from sklearn.mixture import GaussianMixture
 from strategies import Matrix
 
 from blockmix.blocks.blocks import Prior
-from blockmix.em.factor import FactorFamily, FactorModel
+from blockmix.em.factor import FactorModel
+from blockmix.em.factor_family import FactorFamily
 from blockmix.em.loop import Callback, Family, LoopResult, LoopState, Outcome, Regroup, Start, multistart, run
 from blockmix.grouping import BicRule
 from blockmix.rows import ArrayRows, Chunk, Rows

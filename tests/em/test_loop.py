@@ -204,7 +204,7 @@ def test_a_dying_component_lowers_no_trace_and_leaves_no_nan(
 
 def test_a_lost_component_is_restarted_at_the_row_of_least_density(monkeypatch: pytest.MonkeyPatch) -> None:
     # In chunks of 64 rows. Red if the row is counted from the start of its chunk.
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)
     X = two_clusters(apart=6.0)[0].X.copy()
     X[117] += 40  # one row far from both clusters
     rows = ArrayRows.standardized(X)
@@ -218,7 +218,7 @@ def test_a_lost_component_is_restarted_at_the_row_of_least_density(monkeypatch: 
 @pytest.mark.parametrize("chunk_numbers", [1, 10**6])
 def test_a_row_of_no_weight_restarts_nothing(chunk_numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Rows 0 to 63 and 70 have no weight and lie farthest out. Red if a chunk in which no row counts offers one.
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", chunk_numbers)
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", chunk_numbers)
     X, weights = two_clusters(apart=6.0)[0].X.copy(), np.ones(160)
     X[[0, 3, 70]] += 40
     X[130] += 30

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import oracles
 import pytest
+from blockmix.em.m_step import maximize
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from mixtures import dense, labels_of, mixtures, responsibilities, values
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix
 
-from blockmix.blocks.blocks import BlockCovariance, Layout, Parameters, Prior, assemble
-from blockmix.em.m_step import maximize
+from blockmix.blocks.blocks import Blocks, Layout, Parameters, Prior, assemble
 from blockmix.em.sweep import Statistics, full_scatter, sweep, unit_parameters
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
@@ -59,7 +59,7 @@ def test_an_m_step_raises_the_penalized_likelihood(
 def test_statistics_are_left_as_they_were() -> None:
     # Red if the scatter of a sweep is moved to the new means in place: a regroup would move it again.
     rows = ArrayRows.standardized(np.random.default_rng(0).standard_normal((50, 4)))
-    S = BlockCovariance.of(np.eye(4), Partition([0, 0, 1, 1]))
+    S = Blocks.of(np.eye(4), Partition([0, 0, 1, 1]))
     old = assemble(np.full(2, 0.5), np.random.default_rng(1).standard_normal((2, 4)), (S, S))
     statistics = sweep(rows, old)
     before = [array.copy() for array in (statistics.weight, statistics.excess, statistics.scatter, old.factors)]
@@ -79,7 +79,7 @@ def test_a_component_without_weight_is_finite_and_takes_nothing_from_the_others(
     z = np.zeros((60, 3))
     z[:30, 0], z[30:, 1], z[:, 2] = 1, 1, left / 60
     partition = Partition([0, 0, 1, 2])
-    blocks = [BlockCovariance.of(np.eye(4), partition) for _ in range(3)]
+    blocks = [Blocks.of(np.eye(4), partition) for _ in range(3)]
     old = assemble(np.full(3, 1 / 3), np.zeros((3, 4)), blocks[:1] * 3 if shared else blocks)
     statistics = statistics_of(rows, old, z)
     assert statistics.empty.tolist() == [False, False, True]
@@ -102,7 +102,7 @@ def test_the_penalty_of_a_component_does_not_grow_when_it_becomes_empty() -> Non
     # Red if an empty component gets the overall variances: just before, its variances were ρ/n, far larger.
     rows = ArrayRows.standardized(np.random.default_rng(0).standard_normal((60, 4)))
     partition, prior = Partition.single(4), Prior(ridge=1e-4)
-    blocks = [BlockCovariance.of(np.eye(4), partition) for _ in range(2)]
+    blocks = [Blocks.of(np.eye(4), partition) for _ in range(2)]
     old = assemble(np.full(2, 0.5), np.zeros((2, 4)), blocks)
 
     def penalty(left: float) -> float:
@@ -118,8 +118,8 @@ def test_a_component_without_variance_is_refused_only_without_a_ridge() -> None:
     rows = ArrayRows(X, np.ones(20), np.zeros(3), np.ones(3))
     z = np.column_stack([np.ones(20), np.zeros(20)])
     z[5] = [0, 1]
-    S = BlockCovariance.of(np.eye(3), Partition([0, 0, 1]))
-    old = assemble(np.full(2, 0.5), np.stack([X[0], X[5]]), (S, BlockCovariance.of(np.eye(3), Partition.separate(3))))
+    S = Blocks.of(np.eye(3), Partition([0, 0, 1]))
+    old = assemble(np.full(2, 0.5), np.stack([X[0], X[5]]), (S, Blocks.of(np.eye(3), Partition.separate(3))))
     statistics = statistics_of(rows, old, z)
     with pytest.raises(ValueError) as caught:
         maximize(statistics, old, Prior())

@@ -7,6 +7,7 @@ from dataclasses import replace
 import gaps
 import numpy as np
 import pytest
+from blockmix.em.outliers import group_distances
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixtures import assert_same, chunk_log_joint, unpacked, within_blocks
@@ -15,7 +16,6 @@ from strategies import seeds
 
 from blockmix.blocks.blocks import Parameters
 from blockmix.em.missing_kernels import TILE
-from blockmix.em.outliers import group_distances
 from blockmix.em.sweep import Density, filled, full_scatter, sweep
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Chunk

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blockmix.em.m_step import maximize
 from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import Fixed, assert_same, dense, family, mixture, rounded, unpacked
@@ -20,7 +21,6 @@ from strategies import partitions, seeds
 from blockmix import GaussianBiclustering
 from blockmix.blocks.blocks import Parameters, Prior
 from blockmix.em import sweep as module
-from blockmix.em.m_step import maximize
 from blockmix.em.sweep import applies, sweep, sweep_shared
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Chunk

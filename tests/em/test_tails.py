@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import oracles
 import pytest
+from blockmix.em.m_step import expanded, leap, maximize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixtures import (
@@ -35,7 +36,6 @@ from blockmix.em import tails
 from blockmix.em import tails as leap_module
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import run
-from blockmix.em.m_step import expanded, leap, maximize
 from blockmix.em.sweep import full_scatter, sweep
 from blockmix.grouping.optimal import OptimalRule
 from blockmix.partition import Partition

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
 from blockmix.blocks.moments import correlation
-from blockmix.datasets.simulated import Design, sigma_a, sigma_b
+from blockmix.datasets import Design, sigma_a, sigma_b
 from blockmix.grouping.relaxed import Relaxation, RelaxedGrouping, ascend, floored, project_rows, seeded_starts
 from blockmix.partition import FloatArray, Partition
 

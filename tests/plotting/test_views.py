@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from blockmix.partition import Partition
-from blockmix.plotting.binning import binned, bins, cluster_bins
-from blockmix.plotting.views import aligned_labels, board_view, observed_correlation, row_order
+from blockmix.plotting.views import aligned_labels, binned, board_view, observed_correlation
 
 
 def test_observed_correlations_are_those_of_the_weighted_rows() -> None:
@@ -20,7 +19,7 @@ def test_observed_correlations_are_those_of_the_weighted_rows() -> None:
     assert np.array_equal(observed_correlation(X, np.zeros(40)), np.eye(3))
 
 
-def test_observed_correlations_with_gaps_are_those_of_the_rows_that_have_both() -> None:
+def test_observed_correlations_with_missing_values_are_those_of_the_rows_that_have_both() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 4))
     weights = rng.random(300)
@@ -38,29 +37,30 @@ def test_observed_correlations_with_gaps_are_those_of_the_rows_that_have_both() 
 
 def test_means_over_bins_leave_missing_values_out() -> None:
     values = np.array([[1.0, np.nan, 5.0], [3.0, np.nan, np.nan], [7.0, 2.0, np.nan]])
-    found = binned(values, np.array([0, 2, 3]), np.array([0, 1, 2, 3]))
-    np.testing.assert_allclose(found, [[2, np.nan, 5], [7, 2, np.nan]])
+    np.testing.assert_allclose(binned(values, np.array([0, 2, 3]), np.arange(4)), [[2, np.nan, 5], [7, 2, np.nan]])
     assert binned(values, np.array([0, 2, 3]), np.array([0, 3])).tolist() == [[3], [4.5]]
+    assert binned(np.arange(8.0).reshape(2, 4), np.arange(3), np.array([0, 1, 4])).tolist() == [[0, 2], [4, 6]]
 
 
 def test_aligned_numbers_do_not_depend_on_the_numbers_given() -> None:
     rng = np.random.default_rng(0)
     labels = np.stack([Partition(rng.integers(0, 4, 12)).labels for _ in range(3)])
     aligned = aligned_labels(labels)
-    for given, found in zip(labels, aligned, strict=True):
-        assert Partition(given) == Partition(found)
+    for before, after in zip(labels, aligned, strict=True):
+        assert Partition(before) == Partition(after)
     other = np.stack([labels[0], 3 - np.minimum(labels[1], 3), labels[2]])
     assert all(Partition(a) == Partition(b) for a, b in zip(aligned_labels(other), aligned, strict=True))
     assert (aligned_labels(np.stack([labels[0]] * 3)) == labels[0]).all()
 
 
-def test_rows_stand_by_cluster_and_along_one_direction() -> None:
-    Z = np.random.default_rng(0).standard_normal((50, 3)) * [5, 1, 1]
-    labels = np.arange(50) % 2
-    order = row_order(Z, labels)
-    assert sorted(order) == list(range(50)) and labels[order].tolist() == [0] * 25 + [1] * 25
-    along = Z[order[:25], 0]
-    assert abs(np.corrcoef(along, np.arange(25))[0, 1]) > 0.9
+def test_rows_stand_by_cluster_along_one_direction_and_no_bin_spans_two_clusters() -> None:
+    X, labels = np.random.default_rng(0).standard_normal((50, 3)), np.repeat([1, 0], [45, 5])
+    X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
+    board = board_view(X, labels, np.arange(3), (10, 3))
+    assert sorted(board.order) == list(range(50)) and labels[board.order].tolist() == [0] * 5 + [1] * 45
+    assert abs(np.corrcoef(X[board.order[5:], 0], np.arange(45))[0, 1]) > 0.9
+    assert board.row_bins.tolist() == [0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50]
+    assert board.values.shape == (10, 3)
 
 
 def test_a_constant_column_is_standardized_to_zero() -> None:
@@ -72,11 +72,3 @@ def test_a_constant_column_is_standardized_to_zero() -> None:
     assert np.abs(Z[:, 0]).max() < 1e-12
     assert Z[:, 1] == pytest.approx((ramp - ramp.mean()) / ramp.std())
     assert Z[:, 2] == pytest.approx(Z[:, 1])
-
-
-def test_bins_cover_everything_and_average_it() -> None:
-    assert bins(10, 3).tolist() == [0, 3, 6, 10]
-    assert bins(2, 5).tolist() == [0, 1, 2]
-    assert cluster_bins(np.array([0, 1, 9]), 4).tolist() == [0, 1, 4, 7, 10]
-    assert binned(np.arange(8.0).reshape(2, 4), bins(2, 2), np.array([0, 1, 4])).tolist() == [[0, 2], [4, 6]]
-    assert binned(np.arange(8.0).reshape(4, 2), np.array([0, 1, 4]), bins(2, 1)).tolist() == [[0.5], [4.5]]

@@ -11,14 +11,13 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sources import as_npy, table
 
-from blockmix.rows import ArrayRows, Chunk, Rows, in_memory, opened
+from blockmix.rows import ArrayRows, Chunk, Rows, opened
 from blockmix.rows.measured import Spread, total
-from blockmix.rows.rows import contiguous
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)  # chunks of 64 rows
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)  # chunks of 64 rows
 
 
 def test_a_sum_in_pairs_keeps_the_order_and_depends_on_the_number_alone() -> None:
@@ -46,7 +45,7 @@ def test_the_spread_of_parts_adds_up_where_a_part_does_not_count() -> None:
     mean = np.average(X, weights=weights, axis=0)
     assert_allclose(spread.mean, mean, rtol=1e-12)
     assert_allclose(spread.squares, weights @ (X - mean) ** 2, rtol=1e-8)
-    assert (spread.n_rows, spread.observed.weight) == (300, weights.sum())
+    assert (spread.observed.n_rows, spread.observed.weight) == (300, weights.sum())
 
 
 def test_rows_in_memory_and_from_a_file_have_the_same_chunks(tmp_path: Path) -> None:
@@ -55,7 +54,7 @@ def test_rows_in_memory_and_from_a_file_have_the_same_chunks(tmp_path: Path) -> 
     def chunks(rows: Rows) -> list[Any]:
         return list(rows.measured().map(lambda chunk: (chunk.place, chunk.values.tobytes(), chunk.weights.tobytes())))
 
-    assert chunks(opened(as_npy(X, tmp_path))) == chunks(in_memory(X)) == chunks(in_memory(sparse.csr_array(X)))
+    assert chunks(opened(as_npy(X, tmp_path))) == chunks(ArrayRows.of(X)) == chunks(opened(sparse.csr_array(X)))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -89,7 +88,7 @@ def test_chunks_are_row_major_and_writeable_however_the_rows_are_stored(dtype: t
             assert chunk.X.flags.c_contiguous and chunk.X.flags.writeable
             assert chunk.X.dtype == dtype
             assert np.array_equal(chunk.X, plain)
-    assert contiguous(X) is X  # and is not copied
+    assert next(ArrayRows.of(X).map(lambda chunk: chunk)).X.base is X  # and is not copied
 
 
 def test_a_chunk_is_standardized_in_double() -> None:
@@ -102,7 +101,7 @@ def test_a_chunk_is_standardized_in_double() -> None:
 
 def test_rows_know_the_type_of_their_values_and_measure_them_in_double(tmp_path: Path) -> None:
     X = table().astype(np.float32)
-    for rows in (in_memory(X), in_memory(sparse.csr_array(X)), opened(as_npy(X, tmp_path)), opened(lambda: iter([X]))):
+    for rows in (ArrayRows.of(X), opened(sparse.csr_array(X)), opened(as_npy(X, tmp_path)), opened(lambda: iter([X]))):
         measured = rows.measured()
         assert measured.dtype == np.float32
         assert measured.location.dtype == measured.scale.dtype == np.float64

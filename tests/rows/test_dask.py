@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from gaps import with_gaps
+from missing import with_missing
 from optional import package
 from sources import NAMES, as_npy, as_parquet, assert_same_fit, table
 from threadpoolctl import threadpool_info
@@ -90,7 +90,7 @@ def test_memory_mapping_parquet_and_cluster_agree(client: Any, tmp_path: Path) -
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_rows_with_gaps_are_the_same_in_memory_in_files_and_on_a_cluster(client: Any, tmp_path: Path) -> None:
     # In Parquet a gap is a null. Red if a worker takes a gap for a value, or if the start depends on the source.
-    X = with_gaps(table(600), 0.1, np.random.default_rng(0))
+    X = with_missing(table(600), 0.1, np.random.default_rng(0))
     X[5] = np.nan
     expected = GaussianBiclustering(2, random_state=0, max_iter=6).fit(X)
     filled = expected.impute(X)
@@ -126,11 +126,11 @@ def test_a_persisted_collection_is_held_by_its_rows(client: Any) -> None:
     X = table()
     with client.as_current():
         rows = opened(as_array(X).persist()).measured()
-        assert np.allclose(rows.plain().map_sum(lambda chunk: chunk.values.sum(axis=0)), X.sum(axis=0))
+        assert np.allclose(rows.map_sum(lambda chunk: chunk.X.sum(axis=0)), X.sum(axis=0))
 
 
 def test_a_start_from_a_sample_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.estimators.em_mixture._SAMPLE_ROWS", 100)
+    monkeypatch.setattr("blockmix.estimators.mixture._SAMPLE_ROWS", 100)
     X = table()
     model = GaussianBiclustering(2, 2, random_state=0, tol=1e-8, rounding=False).fit(as_array(X))
     expected = GaussianBiclustering(2, 2, random_state=0, tol=1e-8, rounding=False).fit(X)

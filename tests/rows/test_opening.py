@@ -21,12 +21,12 @@ from sources import (
 )
 
 from blockmix import FactorBiclustering, GaussianBiclustering
-from blockmix.rows import in_memory, opened
+from blockmix.rows import opened
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)  # chunks of 64 rows
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)  # chunks of 64 rows
 
 
 # The same rows, the same fit.
@@ -116,7 +116,7 @@ def test_every_form_of_a_sparse_matrix_is_taken(form: str, container: Any) -> No
 def test_a_start_from_a_sample_ends_where_the_start_from_all_rows_ends(
     kind: str, init: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blockmix.estimators.em_mixture._SAMPLE_ROWS", 250)
+    monkeypatch.setattr("blockmix.estimators.mixture._SAMPLE_ROWS", 250)
     X = table(1000)
     whole = GaussianBiclustering(2, 2, tol=1e-8, max_iter=1000, random_state=0, rounding=False).fit(X)
     found = GaussianBiclustering(2, 2, tol=1e-8, max_iter=1000, random_state=0, init=init, rounding=False)
@@ -141,7 +141,7 @@ def test_every_row_that_counts_is_drawn_as_often() -> None:
     # Red if the sample takes the first rows, or rows of weight 0.
     X = np.arange(200.0)[:, None] * [1, -1]
     weights = (np.arange(200) % 4 > 0).astype(float)
-    rows = in_memory(sparse.csr_array(X), weights).measured()
+    rows = opened(sparse.csr_array(X), weights).measured()
     drawn = np.concatenate([rows.sample(30, np.random.RandomState(seed)).X[:, 0] for seed in range(200)])
     counts = np.bincount(drawn.astype(int), minlength=200)
     assert (counts[::4] == 0).all()
@@ -154,7 +154,7 @@ def test_every_row_that_counts_is_drawn_as_often() -> None:
 
 
 def test_a_given_start_is_taken_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.estimators.em_mixture._SAMPLE_ROWS", 100)
+    monkeypatch.setattr("blockmix.estimators.mixture._SAMPLE_ROWS", 100)
     X = table()
     labels = np.where(X[:, 0] > 1, "high", "low")
     z = np.random.default_rng(0).dirichlet([1, 1], len(X))
@@ -169,7 +169,7 @@ def test_a_given_start_is_taken_row_by_row(tmp_path: Path, monkeypatch: pytest.M
 def test_a_warm_start_reads_other_rows_from_anywhere(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blockmix.estimators.em_mixture._SAMPLE_ROWS", 300)
+    monkeypatch.setattr("blockmix.estimators.mixture._SAMPLE_ROWS", 300)
     model = GaussianBiclustering(2, 2, warm_start=True, random_state=0).fit(table())
     model.set_params(**change).fit(as_npy(table(seed=5), tmp_path))
     assert model.starts_[0][0] == "warm"

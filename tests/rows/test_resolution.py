@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import oracles
 import pytest
-from factors import random_parameters
+from blockmix.em.m_step import maximize
 from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import chunk_log_joint, labels_of, mixture, unpacked, values, within_blocks
@@ -15,10 +15,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix, seeds
 
 from blockmix.blocks.blocks import Parameters, Prior
-from blockmix.em.factor import chunk_log_joint as chunk_log_joint_of_factors
-from blockmix.em.factor import sweep as sweep_factors
-from blockmix.em.factor_steps import Scatter
-from blockmix.em.m_step import maximize
 from blockmix.em.sweep import full_scatter, sweep, sweep_shared
 from blockmix.partition import Partition
 from blockmix.rows import EXACT, ArrayRows, Resolution
@@ -148,7 +144,7 @@ def discrete(seed: int, n_rows: int, groups: list[Partition], shared: bool, dtyp
     X = rows.X.copy()
     X[:, 0], X[:, 2] = np.round(X[:, 0]), np.round(X[:, 2], 1)
     rows = ArrayRows(X, rows.weights, rows.location, rows.scale)
-    return rows.resolved(Resolution.of(X, rows.weights)), parameters
+    return rows.replace(resolution=Resolution.of(X, rows.weights)), parameters
 
 
 def roundings(rows: ArrayRows) -> Matrix:
@@ -217,41 +213,6 @@ def test_the_block_mixture_has_the_term_in_density_statistics_and_m_step(
         new = maximize(statistics, parameters, Prior())
         assert_allclose(new.means, means, **tolerance)
         assert_allclose([block.dense() for block in new.covariances], expected, rtol=10 * rtol, atol=10 * rtol)
-
-
-@pytest.mark.parametrize("given_z", [False, True])
-@pytest.mark.parametrize("seed", range(4))
-def test_the_factor_mixture_has_the_term_in_density_and_statistics(seed: int, given_z: bool) -> None:
-    # Rounding is noise of each column by itself: Δ_j is added to x_j², and Δ_j / d_j to s_k x_j for its own group only.
-    rows, _ = discrete(seed, 150, [Partition([0, 0, 1, 1, 2, 2])] * 2, False, float)
-    parameters, X, delta = random_parameters(seed), values(rows), roundings(rows)
-    joint = oracles.log_joint(X, parameters.weights, parameters.means, parameters.covariances)
-    joint -= 0.5 * np.stack([delta @ np.linalg.inv(S).diagonal() for S in parameters.covariances], axis=1)
-    (found,) = rows.map(lambda chunk: chunk_log_joint_of_factors(chunk, parameters))
-    assert_allclose(found, joint, rtol=1e-9, atol=1e-9)
-
-    z, density = oracles.responsibilities(joint)
-    z = np.random.default_rng(seed).dirichlet([1, 1], rows.n_rows) if given_z else z
-    share = z * rows.weights[:, None]
-    B, d = np.eye(3)[parameters.labels], parameters.noise
-    s = np.einsum("gjk,ngj->ngk", B, (X[:, None, :] - parameters.means) / d)
-    cross = np.einsum("ng,ngk,nj->gkj", share, s, X) + np.einsum("ng,nj,gj,gjk->gkj", share, delta, 1 / d, B)
-    statistics = sweep_factors(rows, parameters, z if given_z else None)
-    assert_allclose(statistics.second, share.T @ (X**2 + delta), rtol=1e-9)
-    assert_allclose(statistics.cross, cross, rtol=1e-9, atol=1e-8)
-    assert_allclose(statistics.first, share.T @ X, rtol=1e-9, atol=1e-8)
-    if not given_z:
-        assert statistics.log_likelihood == pytest.approx(rows.weights @ density, rel=1e-10)
-
-    # The moments that the M-step is made of are those of Σ_i z_i [(x − m)(x − m)ᵀ + diag Δ] / n.
-    seen = Scatter.of(statistics, parameters)
-    for g in range(2):
-        n, mean = share[:, g].sum(), share[:, g] @ X / share[:, g].sum()
-        S = (X - mean).T * share[:, g] @ (X - mean) / n + np.diag(share[:, g] @ delta / n)
-        P = parameters.projection[g]
-        assert_allclose(seen.variances[g], S.diagonal(), rtol=1e-8)
-        assert_allclose(seen.cross[g], P @ S, rtol=1e-8, atol=1e-8)
-        assert_allclose(seen.spread[g], (P @ S @ P.T).diagonal(), rtol=1e-8)
 
 
 def test_exact_rows_have_no_term() -> None:

@@ -25,7 +25,7 @@ from blockmix.rows import Parquet
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.rows.chunks._CHUNK_NUMBERS", 1)  # chunks of 64 rows
+    monkeypatch.setattr("blockmix.rows.rows._CHUNK_NUMBERS", 1)  # chunks of 64 rows
 
 
 def with_value(value: float) -> Matrix:
@@ -105,7 +105,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda folder: as_npy(np.full((5, 2), "a"), folder),
         r"X\.npy holds values of type <U1: give numbers$",
     ),
-    "no file of rows": (lambda folder: folder / "X.csv", r"X\.csv is no file that rows are read from: give \.npy, "),
+    "no file of rows": (lambda folder: folder / "X.csv", r"X\.csv is not a file that rows are read from: give \.npy, "),
     "infinity in a row group": (
         lambda folder: as_parquet(with_value(np.inf), folder / "X.parquet"),
         r"X\.parquet, row group 1: row 222 has inf in column 3 \('hip'\): fill it or leave the row out$",

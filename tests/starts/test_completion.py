@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gaps import with_gaps
+from missing import with_missing
 from numpy.testing import assert_allclose
 from sources import table
 from strategies import Matrix
@@ -22,7 +22,7 @@ def standard(rows: ArrayRows) -> Matrix:
 @WAYS
 def test_values_stay_and_gaps_are_filled_nearer_to_the_truth_than_by_means(fill: object) -> None:
     X = table(400)
-    rows = ArrayRows.standardized(with_gaps(X, 0.2, np.random.default_rng(0)))
+    rows = ArrayRows.standardized(with_missing(X, 0.2, np.random.default_rng(0)))
     found, gaps = fill(rows), np.isnan(rows.X)  # type: ignore[operator]
     assert np.array_equal(found[~gaps], standard(rows)[~gaps])
     truth = ((X - rows.location) / rows.scale)[gaps]
@@ -31,7 +31,7 @@ def test_values_stay_and_gaps_are_filled_nearer_to_the_truth_than_by_means(fill:
 
 @WAYS
 def test_a_row_without_values_has_the_means_and_rows_of_weight_0_decide_nothing(fill: object) -> None:
-    X = with_gaps(table(150), 0.2, np.random.default_rng(0))
+    X = with_missing(table(150), 0.2, np.random.default_rng(0))
     X[3] = np.nan
     a = fill(ArrayRows.standardized(X))  # type: ignore[operator]
     assert_allclose(a[3], 0, atol=0.1)
@@ -42,7 +42,7 @@ def test_a_row_without_values_has_the_means_and_rows_of_weight_0_decide_nothing(
 
 @WAYS
 def test_a_row_of_weight_2_is_a_repeated_row(fill: object) -> None:
-    X, weights = with_gaps(table(120), 0.2, np.random.default_rng(0)), 1 + np.arange(120) % 3
+    X, weights = with_missing(table(120), 0.2, np.random.default_rng(0)), 1 + np.arange(120) % 3
     a = fill(ArrayRows.standardized(X, weights))  # type: ignore[operator]
     b = fill(ArrayRows.standardized(np.repeat(X, weights, axis=0)))  # type: ignore[operator]
     assert_allclose(np.repeat(a, weights, axis=0), b, atol=1e-9)

@@ -56,7 +56,10 @@ def tree_deviances(R: Any, tree: Any, span: Any) -> Any:
 
 @compiled
 def strongest_tree(S: Any) -> Any:
-    """Edges (parent, child) of the spanning tree with the largest Σ r² of its kind, parents first, shape (c − 1, 2)."""
+    """Edges (parent, child) of the tree with the largest Σ r², parents first, shape (c − 1, 2), and its covariance.
+
+    The covariance has the variances of S and its covariances along the edges. The third value is its deviance from S.
+    """
     c = len(S)
     edges = np.empty((c - 1, 2), dtype=np.intp)
     strength, parent = np.full(c, -1.0), np.zeros(c, dtype=np.intp)
@@ -76,30 +79,21 @@ def strongest_tree(S: Any) -> Any:
         edges[k, 0], edges[k, 1] = parent[best], best
         inside[best] = True
         new = best
-    return edges
-
-
-@compiled
-def tree_covariance(S: Any, edges: Any) -> Any:
-    """The covariance with the variances of S and its correlations along the edges, and the deviance from S."""
-    c = len(S)
     covariance = np.zeros((c, c))
-    reached = np.empty(c, dtype=np.intp)
-    first = edges[0, 0] if c > 1 else 0
-    covariance[first, first] = S[first, first]
-    reached[0] = first
-    deviance = c + np.log(S[first, first])
+    covariance[0, 0] = S[0, 0]
+    reached = np.zeros(c, dtype=np.intp)
+    deviance = c + np.log(S[0, 0])
     for k in range(c - 1):
-        parent, child = edges[k]
-        slope = S[parent, child] / S[parent, parent]
+        source, child = edges[k]
+        slope = S[source, child] / S[source, source]
         for i in range(k + 1):
-            value = slope * covariance[parent, reached[i]]
+            value = slope * covariance[source, reached[i]]
             covariance[child, reached[i]] = value
             covariance[reached[i], child] = value
         covariance[child, child] = S[child, child]
         reached[k + 1] = child
-        deviance += np.log(max(S[child, child] - slope * S[parent, child], 1e-12 * S[child, child]))
-    return covariance, deviance
+        deviance += np.log(max(S[child, child] - slope * S[source, child], 1e-12 * S[child, child]))
+    return edges, covariance, deviance
 
 
 @njit(cache=True, nogil=True)
@@ -450,17 +444,6 @@ def normalize(flat: Any, added: Any, divisors: Any, order: Any, blocks: Any, fir
                 flat[at + i * c + i] = (flat[at + i * c + i] + added[g, order[g, lo + i]]) / divisors[g]
                 least[g] = min(least[g], flat[at + i * c + i])
     return least
-
-
-@compiled
-def half_logdets(blocks: Any, factors: Any) -> Any:
-    """Sums of the logs of the diagonals of triangular blocks, shape (blocks,)."""
-    found = np.zeros(len(blocks))
-    for b in range(len(blocks)):
-        lo, hi, at = blocks[b]
-        for i in range(hi - lo):
-            found[b] += np.log(np.float64(factors[at + i * (hi - lo + 1)]))
-    return found
 
 
 @compiled

@@ -1,8 +1,8 @@
 """Shapes of a block: how many parameters it has, and its best covariance for a scatter.
 
-A covariance S of c columns comes in; the covariance Σ of a shape that minimizes the deviance log|Σ| + tr Σ⁻¹S goes out.
-A full block (the paper's) has c(c+1)/2 parameters. A block of few factors, ΛΛᵀ + Ψ, and a tree, in which each column
-depends on one other, have a few per column, and can hold modules of many columns that few rows support.
+For a covariance S of c columns a shape gives the Σ that minimizes the deviance log|Σ| + tr Σ⁻¹S. A full block (the
+paper's) has c(c+1)/2 parameters. A block of few factors, ΛΛᵀ + Ψ, and a tree, in which each column depends on one
+other, have a few per column, and can hold modules of many columns that few rows support.
 """
 
 from __future__ import annotations
@@ -42,55 +42,57 @@ class BlockFit:
 
 @runtime_checkable
 class BlockModel(Protocol):
-    """A shape of a block. It is hashable, as objects are unless they define equality."""
+    """A shape of a block. Derive from it for the defaults: no structure to choose, no state, no factors.
 
-    @property
-    def name(self) -> str:
-        """Name of the shape."""
-        ...
+    It is hashable, as objects are unless they define equality.
+
+    Attributes
+    ----------
+    name : str
+    rank : float
+        min(c, rank) rows are needed for a covariance of c columns that is not singular; infinite by default.
+    """
+
+    name: str
+    rank: float = math.inf
 
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns."""
-        ...
-
-    def choice_price(self, c: int, p: int) -> float:
-        """Log-likelihood that the choice among the structures of the shape must earn, for c of p columns.
-
-        It comes on top of the price of a group, `structure.objective.partition_prices`.
-        """
-        ...
-
-    def rows_needed(self, c: int) -> int:
-        """Rows from which the covariance of c columns is not singular."""
         ...
 
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
         """Best covariance for S, shape (c, c); from a start no worse than the start itself."""
         ...
 
-    def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
-        """The state for columns multiplied by deviations, shape (c,)."""
-        ...
-
-    def accepts(self, state: FloatArray, c: int) -> bool:
-        """Whether an array can be the state of a block of c columns."""
-        ...
-
-    def loadings(self, state: FloatArray | None) -> FloatArray | None:
-        """Loadings of the columns on common factors, shape (c, q); None if the shape has none."""
-        ...
-
     def deviances(self, R: Any, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviance of every node of a tree of columns; infinite where the shape is not offered, shape (2p − 1,).
 
         The columns of R, shape (p, p), are in the order of the leaves, and node v holds the columns ``span[v, 0]`` to
-        ``span[v, 1]``. Nodes of `largest` columns or more have too few rows for a full block. A shape with an attribute
-        `takes_rows` that is true may be given a `GramMatrix` in place of an array.
+        ``span[v, 1]``. Nodes of `largest` columns or more have too few rows for a full block.
         """
         ...
 
+    def choice_price(self, c: int, p: int) -> float:
+        """Log-likelihood that the choice among the structures of the shape must earn, for c of p columns.
 
-class FullBlock:
+        It comes on top of the price of a group, `partition.partition_prices`.
+        """
+        return 0.0
+
+    def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
+        """The state for columns multiplied by deviations, shape (c,)."""
+        return state
+
+    def accepts(self, state: FloatArray, c: int) -> bool:
+        """Whether an array can be the state of a block of c columns."""
+        return False
+
+    def loadings(self, state: FloatArray | None) -> FloatArray | None:
+        """Loadings of the columns on common factors, shape (c, q); None if the shape has none."""
+        return None
+
+
+class FullBlock(BlockModel):
     """Any covariance: c(c+1)/2 parameters (paper, eq. 2)."""
 
     name = "full"
@@ -100,39 +102,19 @@ class FullBlock:
         """Free parameters of a block of c columns."""
         return c * (c + 1) // 2
 
-    def choice_price(self, c: int, p: int) -> float:
-        """There is one structure."""
-        return 0.0
-
-    def rows_needed(self, c: int) -> int:
-        """Rows from which the covariance of c columns is not singular."""
-        return c
-
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
         """S itself."""
         return BlockFit(S, float(np.linalg.slogdet(S)[1]) + len(S))
 
-    def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
-        """A full block has no state."""
-        return state
-
-    def accepts(self, state: FloatArray, c: int) -> bool:
-        """A full block has no state."""
-        return False
-
-    def loadings(self, state: FloatArray | None) -> FloatArray | None:
-        """The shape has no factors."""
-        return None
-
     def deviances(self, R: Covariance, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """log|R_v| + c for nodes of fewer than `largest` columns."""
-        from blockmix.blocks.kernels import full_deviances
+        from blockmix.blocks.kernels import full_deviances  # loads Numba
 
-        found: FloatArray = full_deviances(entries(R), tree, span, float(max(largest, 2)))
-        return found
+        deviances: FloatArray = full_deviances(entries(R), tree, span, float(max(largest, 2)))
+        return deviances
 
 
-class FactorBlock:
+class FactorBlock(BlockModel):
     """q common factors and a noise of its own for each column, ΛΛᵀ + Ψ: c(q+1) − q(q−1)/2 parameters.
 
     The state holds Λ and the diagonal of Ψ side by side, shape (c, q + 1).
@@ -146,36 +128,30 @@ class FactorBlock:
 
     def __init__(self, n_factors: int = 1) -> None:
         self.n_factors = n_factors
-
-    @property
-    def name(self) -> str:
-        """Name of the shape."""
-        return f"{self.n_factors} factor{'' if self.n_factors == 1 else 's'}"
+        self.name = f"{n_factors} factor{'' if n_factors == 1 else 's'}"
+        self.rank = n_factors + 1
 
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns; factors beyond c add none."""
         q = min(self.n_factors, c)
         return c * (q + 1) - q * (q - 1) // 2
 
-    def choice_price(self, c: int, p: int) -> float:
-        """There is one structure."""
-        return 0.0
-
-    def rows_needed(self, c: int) -> int:
-        """Rows from which the covariance of c columns is not singular."""
-        return min(c, self.n_factors + 1)
-
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
-        """EM for factor analysis from a start, or from principal axes."""
-        from blockmix.blocks.kernels import factor_fit
+        """EM for factor analysis from a start, or from the leading principal axes of the correlation."""
+        from blockmix.blocks.kernels import factor_fit  # loads Numba
 
-        q = self.n_factors
-        state = np.array(_principal(S, q) if start is None else start)
-        loadings, noise = np.ascontiguousarray(state[:, :q].T), np.ascontiguousarray(state[:, q])
-        given, c = entries(np.ascontiguousarray(S)), len(S)
-        deviance = factor_fit(given, 0, c, loadings, noise, _TOLERANCE * c, _MAX_STEPS)
+        q, c = self.n_factors, len(S)
+        if start is None:
+            deviations = np.sqrt(np.diagonal(S))
+            values, vectors = np.linalg.eigh(S / deviations[:, None] / deviations)
+            rest = max(float(values[:-q].mean()) if c > q else 0.0, 0.0)  # as in probabilistic PCA
+            axes = vectors[:, ::-1][:, :q] * np.sqrt(np.maximum(values[::-1][:q] - rest, 0.01))
+            unique = np.maximum(1 - (axes**2).sum(axis=1), 0.1)
+            start = np.column_stack([axes * deviations[:, None], unique * deviations**2])
+        loadings, noise = np.array(start[:, :q].T, order="C"), np.array(start[:, q])
+        deviance = factor_fit(entries(np.ascontiguousarray(S)), 0, c, loadings, noise, _TOLERANCE * c, _MAX_STEPS)
         covariance = loadings.T @ loadings
-        covariance.flat[:: len(S) + 1] += noise
+        covariance.flat[:: c + 1] += noise
         return BlockFit(covariance, deviance, np.column_stack([loadings.T, noise]))
 
     def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
@@ -202,11 +178,11 @@ class FactorBlock:
         """Deviances of nodes for which the shape is cheaper than a full block, by a few steps of EM at each node."""
         from blockmix.blocks.kernels import factor_deviances
 
-        found: FloatArray = factor_deviances(entries(R), tree, span, self.n_factors)
-        return found
+        deviances: FloatArray = factor_deviances(entries(R), tree, span, self.n_factors)
+        return deviances
 
 
-class TreeBlock:
+class TreeBlock(BlockModel):
     """Each column depends on one other: a spanning tree of correlations, with 2c − 1 parameters.
 
     The correlation of two columns is the product of those along the path between them. Suits chains, such as time
@@ -214,6 +190,7 @@ class TreeBlock:
     """
 
     name = "tree"
+    rank = 2
     takes_rows = True
     linkage = "single"  # the tree of columns whose branches are its best groups: that of the strongest correlations
 
@@ -232,22 +209,12 @@ class TreeBlock:
         group = c * math.log(p) - math.lgamma(c)
         return 1.5 * (c - 1) * math.log(p) - group
 
-    def rows_needed(self, c: int) -> int:
-        """Rows from which the covariance of c columns is not singular."""
-        return min(c, 2)
-
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
         """The tree of the strongest correlations (Chow and Liu): the best of all trees, so no start is needed."""
-        from blockmix.blocks.kernels import strongest_tree, tree_covariance
+        from blockmix.blocks.kernels import strongest_tree
 
-        S = np.ascontiguousarray(S)
-        edges = strongest_tree(S)
-        covariance, deviance = tree_covariance(S, edges)
+        edges, covariance, deviance = strongest_tree(np.ascontiguousarray(S))
         return BlockFit(covariance, deviance, edges.astype(float))
-
-    def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
-        """Edges have no units."""
-        return state
 
     def accepts(self, state: FloatArray, c: int) -> bool:
         """Whether an array holds the edges of a tree, each from a column reached before to a new one."""
@@ -260,33 +227,24 @@ class TreeBlock:
             reached.add(child)
         return True
 
-    def loadings(self, state: FloatArray | None) -> FloatArray | None:
-        """The shape has no factors."""
-        return None
-
     def deviances(self, R: Covariance, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviances of the trees that join the trees of two branches by their strongest correlation."""
         from blockmix.blocks.kernels import tree_deviances
 
-        found: FloatArray = tree_deviances(entries(R), tree, span)
-        return found
-
-
-def _principal(S: FloatArray, q: int) -> FloatArray:
-    """Loadings and noise from the leading q principal axes of the correlation, shape (c, q + 1)."""
-    c, deviations = len(S), np.sqrt(np.diagonal(S))
-    values, vectors = np.linalg.eigh(S / deviations[:, None] / deviations)
-    spare = max(float(values[:-q].mean()) if c > q else 0.0, 0.0)  # the mean of what is left, as in probabilistic PCA
-    loadings = vectors[:, ::-1][:, :q] * np.sqrt(np.maximum(values[::-1][:q] - spare, 0.01))
-    noise = np.maximum(1 - (loadings**2).sum(axis=1), 0.1)
-    return np.column_stack([loadings * deviations[:, None], noise * deviations**2])
+        deviances: FloatArray = tree_deviances(entries(R), tree, span)
+        return deviances
 
 
 FULL = FullBlock()
+_SHAPES: dict[str, tuple[BlockModel, ...]] = {
+    "auto": (FULL, FactorBlock(1), FactorBlock(2), TreeBlock()),
+    "full": (FULL,),
+    "tree": (FULL, TreeBlock()),
+}
 
 
 def block_models(shape: object) -> tuple[BlockModel, ...]:
-    """The shapes that a parameter `block_model` allows: all of ours for "auto", else the one it names."""
+    """The shapes that a parameter `block_model` allows: all of ours for "auto", else the one it names and full."""
     if isinstance(shape, str) and shape in _SHAPES:
         return _SHAPES[shape]
     if isinstance(shape, Integral) and not isinstance(shape, bool) and int(shape) >= 1:
@@ -301,23 +259,19 @@ def block_models(shape: object) -> tuple[BlockModel, ...]:
     )
 
 
-_SHAPES: dict[str, tuple[BlockModel, ...]] = {
-    "auto": (FULL, FactorBlock(1), FactorBlock(2), TreeBlock()),
-    "full": (FULL,),
-    "tree": (FULL, TreeBlock()),
-}
-
-
-def offered(model: BlockModel, c: int) -> bool:
-    """Whether a shape is cheaper than a full block of c columns."""
-    return model.name == FULL.name or model.n_parameters(c) < FULL.n_parameters(c)
-
-
 def given_shape(shape: object) -> BlockModel:
     """The shape that a parameter `block_model` names for given groups; full for "auto"."""
     return FULL if shape == "auto" else block_models(shape)[-1]
 
 
-def cheaper_shapes(model: BlockModel, sizes: IntArray) -> tuple[BlockModel, ...]:
-    """The given shape for the groups where it is cheaper than a full block, full for the others."""
-    return tuple(model if offered(model, c) else FULL for c in sizes.tolist())
+def offered(model: BlockModel, c: int) -> bool:
+    """Whether a shape is cheaper than a full block of c columns."""
+    return model.name == FULL.name or 2 * model.n_parameters(c) < c * (c + 1)
+
+
+def cheaper_shapes(shape: BlockModel, sizes: IntArray) -> tuple[BlockModel, ...]:
+    """The given shape for the groups where it is cheaper than a full block, full for the others; empty if all are."""
+    if shape.name == FULL.name:
+        return ()
+    shapes = tuple(shape if offered(shape, c) else FULL for c in sizes.tolist())
+    return shapes if any(model.name != FULL.name for model in shapes) else ()

@@ -125,7 +125,7 @@ def read_data(
 
 def demo_data() -> Data:
     """178 wines of three cultivars and 13 measurements, as if read from a file."""
-    from blockmix.datasets import load_wine
+    from sklearn.datasets import load_wine
 
     wine = load_wine()
     texts: dict[str, list[str | None]] = {"cultivar": [str(wine.target_names[k]) for k in wine.target]}

@@ -16,11 +16,11 @@ from blockmix.cli.reading.large import LARGE, LargeTable
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.validation import takes_gaps
+from blockmix.estimators.validation import takes_missing
 from blockmix.selection import REFITS, SelectionTable, select
 
 _MANY = 20  # candidates
-COVARIANCE_GAPS = takes_gaps(BlockDiagonalCovariance())
+COVARIANCE_GAPS = takes_missing(BlockDiagonalCovariance())
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from blockmix.cli.tables import row_head, row_lines
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.models import load
 from blockmix.estimators.topics import TopicBiclustering
-from blockmix.estimators.validation import takes_gaps
+from blockmix.estimators.validation import takes_missing
 from blockmix.partition import IntArray
 
 
@@ -113,7 +113,7 @@ def read_for_model(
     """The columns of a file that a model was fitted to, in its order and, if `scaled`, in its units."""
     names = getattr(model, "feature_names_in_", None)
     data = read_data(
-        file, reading, label, None if names is None else tuple(map(str, names)), to_fit=False, gaps=takes_gaps(model)
+        file, reading, label, None if names is None else tuple(map(str, names)), to_fit=False, gaps=takes_missing(model)
     )
     found, wanted = len(data.table.names), model.n_features_in_
     if found != wanted:

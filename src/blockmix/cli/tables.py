@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import BlockCovariance
+from blockmix.blocks.blocks import Blocks
 from blockmix.estimators.gaussian import limits
 from blockmix.estimators.mixture import Mixture, most_probable, probabilities
 from blockmix.estimators.validation import rows_to_score
@@ -77,7 +77,7 @@ def group_texts(model: Any) -> list[list[str]]:
 
 
 def column_lines(
-    names: list[str], covariance: BlockCovariance, loadings: Sequence[FloatArray | None] | None
+    names: list[str], covariance: Blocks, loadings: Sequence[FloatArray | None] | None
 ) -> Iterator[tuple[str, int | str, int, str]]:
     """Column name, group, size of the group and loading, the correlation with the strongest factor of the group."""
     labels, sizes = covariance.partition.labels.tolist(), covariance.partition.sizes.tolist()

@@ -81,7 +81,7 @@ def _add_distances(centered: Any, n: Any, blocks: Any, b: Any, whiteners: Any, w
 
 
 @compiled
-def log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain: Any) -> None:
+def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain: Any) -> None:
     """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
 
     Δ_j is the variance that the rounding of the value in column j leaves. If there are gaps, they are filled first, and
@@ -289,22 +289,7 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
 
 
 @compiled
-def beyond_reach(joint: Any) -> Any:
-    """Numbers of the rows of joint (m, G) without a component whose log-density is a number above −∞."""
-    m, G = joint.shape
-    found, count = np.empty(m, np.int64), 0
-    for r in range(m):
-        reached = False
-        for g in range(G):
-            reached |= joint[r, g] > -np.inf
-        if not reached:
-            found[count] = r
-            count += 1
-    return found[:count]
-
-
-@compiled
-def student(joint: Any, level: Any, freedom: Any, constants: Any, observed: Any, u: Any) -> None:
+def student_densities(joint: Any, level: Any, freedom: Any, constants: Any, observed: Any, u: Any) -> None:
     """Turn −½δ (m, G) into level_g + c_g − ½(ν_g + p) log(1 + δ/ν_g) in place, and write u = (ν_g + p)/(ν_g + δ).
 
     p is the number of columns that a row has, `observed` (m,); c_g are the constants (G, p + 1) for that number.
@@ -320,7 +305,7 @@ def student(joint: Any, level: Any, freedom: Any, constants: Any, observed: Any,
 
 
 @compiled
-def reweigh(weights: Any, z: Any, u: Any, expected_logs: Any, observed: Any, weight: Any, tail: Any) -> None:
+def reweight(weights: Any, z: Any, u: Any, expected_logs: Any, observed: Any, weight: Any, tail: Any) -> None:
     """Add Σz and Σz(E log u − u) to sums of shape (G,), and multiply z (m, G) by u in place.
 
     E log u is log u + `expected_logs` (G, p + 1) for the number of columns that a row has.

@@ -80,7 +80,15 @@ class Regroup(Generic[P]):
 
 
 class Family(Protocol[P, S]):
-    """A family of mixtures with column groups, made for the rows of one fit; it holds the settings of the model."""
+    """A family of mixtures with column groups, made for the rows of one fit; it holds the settings of the model.
+
+    `loose` is the least tolerance per row at which the groups are first revised: exact convergence in groups to come is
+    wasted.
+    """
+
+    @property
+    def loose(self) -> float:  # noqa: D102  see above
+        ...
 
     def first(self, rows: Rows, z: FloatArray) -> Regroup[P]:
         """Parameters from responsibilities z, shape (N, G), with the first column groups."""
@@ -119,10 +127,6 @@ class Family(Protocol[P, S]):
 
     def resting(self, parameters: P) -> IntArray:
         """Thin components whose likelihood rests on a penalty or a floor."""
-        ...
-
-    def loose(self, tol: float) -> float:
-        """Tolerance per row at which the groups are first revised: exact convergence in groups to come is wasted."""
         ...
 
     def log_joint(self, chunk: Chunk, parameters: P) -> FloatArray:

@@ -19,10 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
-from blockmix.blocks.blocks import BlockCovariance, assemble, within
+from blockmix.blocks.blocks import Blocks, within
 from blockmix.blocks.moments import Covariance, Moments, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
-from blockmix.em.sweep import Density, half_distances, log_joint
+from blockmix.em.parameters import Density, Parameters, distances, log_joint
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.resampling import covariance_stability
 from blockmix.estimators.stability import Stability
@@ -60,7 +60,7 @@ _TOL, _MAX_ITER = 1e-6, 1000  # EM of one component is cheap, and its result sta
 class CovarianceGaps:
     """Tag of an estimator that takes rows with missing values (NaN), their fit and their densities."""
 
-    blocks_: BlockCovariance
+    blocks_: Blocks
     location_: FloatArray
     partition_: Partition
 
@@ -99,8 +99,7 @@ class CovarianceGaps:
             max_iter=_MAX_ITER,
             random_state=settings.random_state,
         ).fit(X, sample_weight=weights)
-        factors = tuple(factor.astype(X.dtype) for factor in model.blocks_[0].factors)
-        self.location_, self.blocks_ = model.means_[0], BlockCovariance(model.blocks_[0].partition, factors)
+        self.location_, self.blocks_ = model.means_[0], model.blocks_[0]
         self.partition_, self.linkage_, self.common_correlation_ = self.blocks_.partition, None, 0.0
         self.block_shapes_, self.loadings_ = model.block_shapes_[0], model.loadings_[0]
         self.shrinkage_ = np.full(self.partition_.n_groups, float(settings.shrinkage or 0.0))
@@ -110,18 +109,18 @@ class CovarianceGaps:
         if not np.isnan(X).any():
             return self.blocks_.log_density(X, self.location_)
         density = self._density()
-        return np.concatenate(list(ArrayRows.of(X).map(lambda chunk: log_joint(chunk, density)[:, 0])))
+        return np.concatenate(list(ArrayRows.of(X).map(lambda chunk: log_joint(chunk, density)[0][:, 0])))
 
     def _squared_distances(self, X: FloatArray) -> FloatArray:
         """Squared Mahalanobis distance of the values of each row, shape (N,)."""
         if not np.isnan(X).any():
             return self.blocks_.squared_distances(X - self.location_)
-        density = self._density()
-        halves = np.concatenate(list(ArrayRows.of(X).map(lambda chunk: half_distances(chunk, density)[:, 0])))
+        density = self._density()._replace(level=np.zeros(1))
+        halves = np.concatenate(list(ArrayRows.of(X).map(lambda chunk: distances(chunk, density)[0][:, 0])))
         return np.asarray(-2 * halves).astype(self.location_.dtype)
 
     def _density(self) -> Density:
-        return Density.of(assemble(np.ones(1), self.location_[None], (self.blocks_,)))
+        return Parameters(np.ones(1), self.location_[None].astype(float), self.blocks_).density(missing=True)
 
 
 class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
@@ -165,7 +164,7 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         Number of groups K.
     groups_ : list of lists of str
         Column names of each group.
-    blocks_ : BlockCovariance
+    blocks_ : Blocks
         The covariance in factored form; ``blocks_.blocks`` are its matrices.
     covariance_, precision_ : arrays of shape (p, p)
         Made on demand, so that a wide table does not hold them.
@@ -222,7 +221,7 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         A weight of 2 counts a row twice. Rows with missing values (NaN) are fitted as one component of a mixture.
         """
         self._check_parameters()
-        rows: FloatArray = matrix(self, X, gaps=True, ensure_min_samples=2)
+        rows: FloatArray = matrix(self, X, allow_missing=True, ensure_min_samples=2)
         weights = counts(sample_weight, rows, least=2)
         if weights is not None:
             rows, weights = rows[weights > 0], weights[weights > 0]
@@ -244,6 +243,7 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         self.partition_, self.linkage_, self.common_correlation_ = found.partition, found.linkage, found.common
         self.shrinkage_ = self._shrinkages(R, squares, n_rows)
         shapes = found.shapes or cheaper_shapes(given_shape(self.block_model), found.partition.sizes)
+        shapes = shapes or (FULL,) * found.partition.n_groups
         self.block_shapes_ = tuple(model.name for model in shapes)
         self._fit_blocks(R, deviations.astype(rows.dtype), shapes)
         self._warn(found.converged, n_rows)
@@ -284,12 +284,12 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         for k, (group, model) in enumerate(zip(self.partition_.groups, shapes, strict=True)):
             state = None
             if model.name != FULL.name:
-                fit = model.fit(within(R, group[None], keep[k : k + 1])[0].astype(float))
+                fit = model.fit(within(R, group, keep[k]))
                 shaped[k] = fit.covariance
                 state = None if fit.state is None else model.scaled(fit.state, deviations[group].astype(float))
             loadings.append(model.loadings(state))
         self.loadings_ = tuple(loadings)
-        self.blocks_ = BlockCovariance.of(R, self.partition_, self.shrinkage_, shaped).scaled(deviations)
+        self.blocks_ = Blocks.of(R, self.partition_, self.shrinkage_, shaped).scaled(deviations)
 
     def _check_parameters(self) -> None:
         if not (isinstance(self.ridge, Real) and 0 <= self.ridge < np.inf):
@@ -433,7 +433,7 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "blocks_")
-        rows: FloatArray = matrix(self, X, gaps=True, reset=False)
+        rows: FloatArray = matrix(self, X, allow_missing=True, reset=False)
         return rows.astype(self.location_.dtype, copy=False)
 
 

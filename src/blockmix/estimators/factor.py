@@ -1,7 +1,7 @@
 """FactorBiclustering: the mixture with one common factor per column group, UCUU and its family (Tu & Subedi).
 
-Rows come in; row clusters come out of the responsibilities and column groups out of the binary loadings B_g of
-Σ_g = B_g T_g B_gᵀ + D_g. The paper compares its own model with this one; docs/factor.md says what the letters mean.
+Responsibilities give the row clusters, the binary loadings B_g of Σ_g = B_g T_g B_gᵀ + D_g the column groups. The paper
+compares its model with this one (section 4); docs/factor.md explains the letters.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.blocks.blocks import BlockCovariance
-from blockmix.em.factor import FactorModel, FactorParameters, FactorStatistics, chunk_log_joint
-from blockmix.em.factor_steps import FactorFamily, negative_groups
+from blockmix.blocks.blocks import Blocks
+from blockmix.em.factor import FactorModel, FactorParameters, FactorStatistics, factor_log_joint
+from blockmix.em.factor_family import FactorFamily, negative_groups
 from blockmix.em.loop import LoopResult
 from blockmix.estimators.mixture import WIDE, Mixture, Scorer
 from blockmix.grouping.protocols import check_n_groups
@@ -24,6 +24,9 @@ from blockmix.partition import FloatArray, IntArray, Partition, RandomState, col
 from blockmix.rows import Chunk, Rows
 
 _LETTERS = ("UC", "UCI", "UC", "UC")
+# Least noise variance as a share of the column's variance. Much smaller values leave no digits for the other columns of
+# a group.
+_MIN_NOISE = 1e-7
 
 
 class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
@@ -47,12 +50,6 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         equal covariances. False fits columns as they are.
     rounding : bool, default=True
         As in `GaussianBiclustering`.
-    min_noise : float, default=1e-7
-        Least noise variance, relative to the overall variance of the column. Much smaller values leave no digits to
-        tell the other columns of a group apart.
-    count_partition : bool, default=False
-        Count the group of each column as a parameter in `n_parameters_`, bic, aic and icl, as Tu & Subedi's program
-        does.
     tol : float, default=1e-4
         EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
     max_iter : int, default=200
@@ -77,7 +74,7 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         The d_gj, for the scaled columns.
     covariances_ : array of shape (G, p, p)
         diag(scale_) (B_g T_g B_gᵀ + D_g) diag(scale_), in the units of X; made on demand.
-    blocks_ : tuple of G BlockCovariance
+    blocks_ : tuple of G Blocks
         The same in factored form; made on demand.
     row_labels_ : array of shape (N,)
         Component of each row.
@@ -93,7 +90,8 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     n_iter_, converged_, outcome_, warnings_, starts_
         As in `GaussianBiclustering`.
     n_parameters_ : int
-        G − 1 + Gp + (entries of T) + (entries of D), and those of B with `count_partition`.
+        G − 1 + Gp + (entries of T) + (entries of D), less those that are not identified because a column is alone in
+        its group. The column groups are not counted.
 
     Warns
     -----
@@ -112,7 +110,7 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     """
 
     _parameters: FactorParameters
-    _fitted: tuple[str, int]
+    _letters: str
 
     def __init__(
         self,
@@ -122,8 +120,6 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         model: str = "UCUU",
         standardize: bool = True,
         rounding: bool = True,
-        min_noise: float = 1e-7,
-        count_partition: bool = False,
         tol: float = 1e-4,
         max_iter: int = 200,
         n_init: int = 1,
@@ -135,8 +131,6 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         self.model = model
         self.standardize = standardize
         self.rounding = rounding
-        self.min_noise = min_noise
-        self.count_partition = count_partition
         self.tol = tol
         self.max_iter = max_iter
         self.n_init = n_init
@@ -145,48 +139,41 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_number("min_noise")
-        if not 0 < self.min_noise < 1:
-            raise ValueError(
-                f"min_noise={self.min_noise!r} must be between 0 and 1: it is a share of a column's variance"
-            )
-        _check_letters(self.model)
+        check_letters(self.model)
 
     def _family(self, rows: Rows, variances: FloatArray) -> FactorFamily:
         q = check_n_groups(self.n_column_groups, rows.n_columns, "n_column_groups")
-        model = FactorModel.named(self.model, self.n_components, q, self.min_noise * variances)
+        model = FactorModel.named(self.model, self.n_components, q, _MIN_NOISE * variances)
         return FactorFamily(model, rows.total_weight)
-
-    def _in_units(self, rows: Rows) -> Rows:
-        return rows if self.standardize else rows.scaled(np.ones_like(rows.scale))
 
     def _adopt(self, parameters: FactorParameters, rows: Rows) -> None:
         self._parameters = parameters.canonical()
-        self._fitted = (self.model, parameters.factor_variances.shape[1])
+        self._letters = self.model
         self.location_, self.scale_ = rows.location, rows.scale
         self.weights_ = parameters.weights.astype(rows.dtype)
         self.means_ = (parameters.means * rows.scale + rows.location).astype(rows.dtype)
 
     def _thin_message(self, g: int, count: float, parameters: FactorParameters) -> str:
         return (
-            f"component {g} has {count:.1f} rows and its noise variances rest on min_noise={self.min_noise:g}: ask for "
-            "fewer components, or for a model with common noise (third letter C)"
+            f"component {g} has {count:.1f} rows and its noise variances rest on their floor: ask for fewer "
+            "components, or for a model with common noise (third letter C)"
         )
 
     def _warnings(  # type: ignore[override]
         self, best: LoopResult[FactorParameters], rows: Rows, family: FactorFamily
     ) -> list[str]:
-        messages = (
-            [WIDE.format(rows.n_columns, rows.n_rows)]
-            if len(self.weights_) > 1 and rows.n_columns > rows.n_rows
-            else []
-        )
-        worst = negative_groups(rows, best.state.parameters, family.model)
-        if worst:
-            others = f" (and {len(worst) - 1} more such groups)" if len(worst) > 1 else ""
-            sentence = worst[0].describe(column_names(self), self.column_labels_)
+        messages = []
+        if len(self.weights_) > 1 and rows.n_columns > rows.n_rows:
+            messages.append(WIDE.format(rows.n_columns, rows.n_rows))
+        groups = negative_groups(rows, best.state.parameters, family.model)
+        if groups:
+            names, (correlation, pair, g, columns) = column_names(self), groups[0]
+            listed = ", ".join(names[j] for j in columns[:8]) + (", …" if len(columns) > 8 else "")
+            one, other = (f"{names[j]} (fitted in group {self.column_labels_[g, j]})" for j in pair)
+            more = f" (and {len(groups) - 1} more such groups)" if len(groups) > 1 else ""
             messages.append(
-                f"{sentence}{others}; covariances within a group of this model are never negative: use "
+                f"columns {listed} of component {g} form a group with negative correlations, {correlation:.2f} between "
+                f"{one} and {other}{more}; covariances within a group of this model are never negative: use "
                 "GaussianBiclustering, or change the sign of columns"
             )
         return messages
@@ -220,10 +207,10 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         return scaled.astype(self.means_.dtype)
 
     @property
-    def blocks_(self) -> tuple[BlockCovariance, ...]:
+    def blocks_(self) -> tuple[Blocks, ...]:
         """Covariance of each component in factored form."""
         pairs = zip(self.covariances_, self.column_labels_, strict=True)
-        return tuple(BlockCovariance.of(S, Partition(labels)) for S, labels in pairs)
+        return tuple(Blocks.of(S, Partition(labels)) for S, labels in pairs)
 
     @property
     def column_labels_(self) -> IntArray:  # type: ignore[override]
@@ -235,21 +222,19 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     def n_column_groups_(self) -> IntArray:
         """Number of column groups of each component, shape (G,)."""
         check_is_fitted(self)
-        return np.full(len(self.weights_), self._fitted[1])
+        return np.full(len(self.weights_), self._parameters.factor_variances.shape[1])
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
-        """Free parameters: G − 1 weights, Gp means, T and D; and B where it is counted."""
+        """Free parameters: G − 1 weights, Gp means, and the identified entries of T and D."""
         check_is_fitted(self)
-        G, p = len(self.weights_), self.n_features_in_
-        letters, q = self._fitted
-        model = FactorModel.named(letters, G, q, np.empty(0))
-        counted = p * (1 if model.shared_groups else G) if self.count_partition else 0
-        redundant = model.n_redundant(self.column_labels_, self._parameters.factor_variances)
-        return G - 1 + G * p + model.n_parameters(G, p) - redundant + counted
+        labels, t = self._parameters.labels, self._parameters.factor_variances
+        model = FactorModel.named(self._letters, len(labels), t.shape[1], np.empty(0))
+        return len(labels) - 1 + labels.size + model.n_parameters(labels, t)
 
 
-def _check_letters(model: Any) -> None:
+def check_letters(model: Any) -> None:
+    """Raise a ValueError unless a model is four letters of `FactorModel.named`."""
     if isinstance(model, str) and len(model) == 4 and all(a in b for a, b in zip(model, _LETTERS, strict=True)):
         return
     raise ValueError(
@@ -261,4 +246,4 @@ def _check_letters(model: Any) -> None:
 def _score(chunk: Chunk, parameters: FactorParameters, location: FloatArray, scale: FloatArray) -> FloatArray:
     """Log π_g f_g of the rows of a chunk in the units of X, shape (m, G)."""
     standardized = replace(chunk, location=location, scale=scale)
-    return np.asarray(chunk_log_joint(standardized, parameters) - np.log(scale).sum())
+    return np.asarray(factor_log_joint(standardized, parameters) - np.log(scale).sum())

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.blocks.blocks import BlockCovariance, Parameters, Prior
-from blockmix.blocks.shapes import BlockModel, given_shape
+from blockmix.blocks.blocks import Blocks
+from blockmix.blocks.moments import worth_rows
+from blockmix.blocks.shapes import FULL, BlockModel, block_models
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
-from blockmix.em.outliers import group_distances, outlier_limits, outliers_of
-from blockmix.em.regroup import Proposer
-from blockmix.em.sweep import Density, Statistics, expected, log_joint
-from blockmix.estimators.mixture import WIDE, Describer, Mixture, Scorer, most_probable, probabilities
+from blockmix.em.parameters import Density, Parameters, Prior, group_distances, log_joint, outlier_limits, outliers_of
+from blockmix.em.sweep import Statistics, expected
+from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable, probabilities
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.validation import rows_to_score
@@ -84,7 +84,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     ----------
     weights_ : array of shape (G,)
     means_ : array of shape (G, p)
-    blocks_ : tuple of G BlockCovariance
+    blocks_ : tuple of G Blocks
         Covariances in factored form; the same object G times with a shared covariance.
     covariances_ : array of shape (G, p, p)
         Made on demand.
@@ -140,6 +140,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     """
 
     _parameters: Parameters
+    _numbers = ("tol", "ridge")
+    _describe = staticmethod(outliers_of)
 
     def __init__(
         self,
@@ -187,7 +189,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         """
         check_is_fitted(self)
         rows = rows_to_score(self, X, cast=False)
-        density = Density.of(self._parameters)
+        density = self._parameters.density(missing=True)
         complete = partial(_completed, scorer=self._scorer(), density=density, dtype=self.means_.dtype)
         with one_blas_thread():
             values = np.concatenate(list(rows.map(complete)))
@@ -241,15 +243,21 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         share = rows.total_weight / self.n_components
         a = self.shrinkage or 0.0
         n_groups, priced = self._n_groups(rows.n_columns)
-        proposer = Proposer(
+        shared = self.shared_covariance and self.n_components > 1
+        grouping = as_grouping(self.grouping, self.random_state)
+        takers = grouping, *(wanted for wanted in n_groups if not isinstance(wanted, int))
+        wide = worth_rows(rows.n_rows * (self.n_components if shared else 1), rows.n_columns, *takers)
+        return BlockFamily(
             n_groups,
-            as_grouping(self.grouping, self.random_state),
-            given_shape(self.block_model),
-            self.shared_covariance and self.n_components > 1,
+            grouping,
+            FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
+            shared,
             Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
             bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
+            rows.total_weight,
+            self.tails == "t",
+            wide and rows.is_array and not rows.has_missing,
         )
-        return BlockFamily(proposer, rows.total_weight, self.tails == "t")
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
         self._parameters = parameters.in_units(rows.location, rows.scale)
@@ -258,8 +266,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         self.means_ = self._parameters.means.astype(rows.dtype)
 
     def _thin_message(self, g: int, count: float, parameters: Parameters) -> str:
-        largest = parameters.layout.partitions[g].sizes.max()
-        if parameters.layout.n_sharing > 1:
+        largest = parameters.blocks.layout.partitions[g].sizes.max()
+        if parameters.blocks.layout.n_sharing > 1:
             return (
                 f"{len(parameters.weights)} components leave too few rows for the covariance that they share, so it "
                 "rests on the ridge: ask for fewer components or give shrinkage=0.1"
@@ -277,9 +285,10 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         messages = []
         if p > rows.n_rows:
             messages.append(WIDE.format(p, rows.n_rows))
-        messages += _spread_out(parameters, rows.total_weight)
+        if (parameters.weights < _SMALL / G).any():
+            messages += _spread_out(parameters, rows.total_weight)
         independent = -0.5 * rows.total_weight * p * (1 + math.log(2 * math.pi))
-        exact = not rows.has_gaps and not len(rows.resolution.columns)  # else that likelihood takes a pass of its own
+        exact = not rows.has_missing and not len(rows.resolution.columns)  # else that likelihood takes its own pass
         if exact and self.log_likelihood_ < independent - rows.total_weight * float(np.log(rows.scale).sum()):
             one = "one component with independent columns"
             messages.append(f"{G} components have a lower likelihood than {one}: ask for fewer of them")
@@ -307,17 +316,13 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_number("ridge")
         if self.tails not in ("normal", "t"):
             raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
         if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
-        return partial(log_joint, density=Density.of(self._parameters))
-
-    def _describer(self) -> Describer:
-        return partial(outliers_of, parameters=self._parameters)
+        return partial(_score, parameters=self._parameters)
 
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         deviations = self.blocks_[g].sample(n, rng)
@@ -341,10 +346,11 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         return np.asarray(self.outlier_scores_ > outlier_limits(self.n_features_in_)[self.n_values_])
 
     @property
-    def blocks_(self) -> tuple[BlockCovariance, ...]:
+    def blocks_(self) -> tuple[Blocks, ...]:
         """Covariance of each component in factored form."""
         check_is_fitted(self)
-        return self._parameters.covariances
+        blocks, shared = self._parameters.blocks, self._parameters.blocks.layout.n_sharing
+        return tuple(blocks[g] for g in range(0, len(self.weights_), shared)) * shared
 
     @property
     def covariances_(self) -> FloatArray:
@@ -355,13 +361,13 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def column_labels_(self) -> IntArray:  # type: ignore[override]
         """Group of each column in each component, shape (G, p)."""
         check_is_fitted(self)
-        return np.stack([partition.labels for partition in self._parameters.layout.partitions])
+        return np.stack([partition.labels for partition in self._parameters.blocks.layout.partitions])
 
     @property
     def n_column_groups_(self) -> IntArray:
         """Number of column groups of each component, shape (G,)."""
         check_is_fitted(self)
-        return np.array([partition.n_groups for partition in self._parameters.layout.partitions])
+        return np.array([partition.n_groups for partition in self._parameters.blocks.layout.partitions])
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
@@ -369,7 +375,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         tails = 0 if self._parameters.degrees_of_freedom is None else G
-        return G - 1 + G * p + self._parameters.layout.n_parameters + tails
+        return G - 1 + G * p + self._parameters.blocks.layout.n_parameters + tails
 
     @property
     def partition_price_(self) -> float:
@@ -378,13 +384,14 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         See `structure.objective.partition_prices`.
         """
         check_is_fitted(self)
-        return self._parameters.layout.partition_price if getattr(self, "_groups_chosen", False) else 0.0
+        return self._parameters.blocks.layout.partition_price if getattr(self, "_groups_chosen", False) else 0.0
 
     @property
     def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
         """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
         check_is_fitted(self)
-        return self._parameters.layout.shape_names
+        layout = self._parameters.blocks.layout
+        return tuple(tuple(model.name for model in models) for models in layout.models) * layout.n_sharing
 
     @property
     def loadings_(self) -> tuple[tuple[FloatArray | None, ...], ...]:
@@ -394,10 +401,10 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         loading goes against the group: signs are such that the largest one is positive.
         """
         check_is_fitted(self)
-        layout, states = self._parameters.layout, self._parameters.states
+        layout, states = self._parameters.blocks.layout, self._parameters.blocks.states
         found: list[tuple[FloatArray | None, ...]] = []
         for g in range(len(layout.distinct)):
-            blocks = enumerate(layout.models(g), start=int(layout.first[g]))
+            blocks = enumerate(layout.models[g], start=int(layout.first[g]))
             found.append(tuple(model.loadings(states.get(b)) for b, model in blocks))
         return tuple(found) * layout.n_sharing
 
@@ -406,12 +413,11 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
     """Sentences about small components whose rows lie far apart."""
     counts = parameters.weights * total
     small = np.flatnonzero((parameters.weights < _SMALL / len(counts)) & (counts >= 1))
-    # tr Σ = Σ L_ij²: factors are 0 above the diagonal.
-    traces = np.bincount(parameters.layout.owner, parameters.factors**2)
-    spread = np.tile(traces, parameters.layout.n_sharing)
     messages = []
     for g in small:
         others = np.delete(np.arange(len(counts)), g)
+        # tr Σ = Σ L_ij²: factors are 0 above the diagonal.
+        spread = np.array([float((parameters.blocks[h].factors ** 2).sum()) for h in range(len(counts))])
         ratio = spread[g] / np.average(spread[others], weights=counts[others])
         if ratio > _WIDE:
             messages.append(
@@ -421,13 +427,18 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
     return messages
 
 
+def _score(chunk: Chunk, parameters: Parameters) -> FloatArray:
+    """Log π_g f_g of the rows of a chunk, shape (m, G)."""
+    return log_joint(chunk, parameters.density(chunk.has_missing))[0]
+
+
 def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
     return group_distances(chunk, most_probable(scorer(chunk)), parameters)
 
 
 def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any) -> FloatArray:
     """Values of the rows of a chunk, in the units of X, with their gaps filled; scored in the type of the fit."""
-    if not chunk.has_gaps:
+    if not chunk.has_missing:
         return chunk.X.copy()
     own = replace(chunk, X=chunk.X.astype(dtype, copy=False))
     values = expected(own, density, probabilities(scorer(own)))

@@ -6,7 +6,7 @@ ranked by how well they represent it, and the most typical documents of each top
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,23 +69,19 @@ def topic_order(components: IntArray, ratings: FloatArray | None, n_topics: int)
     return np.lexsort((-sizes, np.nan_to_num(np.round(rated, 12), nan=np.inf)))
 
 
-def centrality(R: FloatArray) -> FloatArray:
-    """How well each term represents its group: its correlation with the sum of the group's standardized terms.
+def ranked_terms(terms: NDArray[np.object_], R: FloatArray) -> Terms:
+    """Terms of a group with their weights, largest first; R are the correlations within the group.
 
-    (R 1)_j / √(1ᵀ R 1), where R are the correlations within the group; 1 for a term alone.
+    The weight of a term is its correlation with the sum of the group's standardized terms, (R 1)_j / √(1ᵀ R 1); 1 for a
+    term alone.
 
     Examples
     --------
-    >>> centrality(np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]))
-    array([0.6708, 0.8944, 0.6708])
+    >>> ranked_terms(np.array(["a", "b", "c"]), np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]))[0]
+    ('b', 0.8944...)
     """
-    total = R.sum(axis=1)
-    return np.asarray(total / np.sqrt(max(total.sum(), np.finfo(float).tiny)))
-
-
-def ranked_terms(terms: NDArray[np.object_], R: FloatArray) -> Terms:
-    """Terms of a group with their centrality, largest first; R are the correlations within the group."""
-    weights = centrality(R)
+    totals = R.sum(axis=1)
+    weights = totals / np.sqrt(max(totals.sum(), np.finfo(float).tiny))
     order = np.argsort(-np.round(weights, 12), kind="stable")
     return [(str(terms[j]), float(weights[j])) for j in order]
 
@@ -95,8 +91,8 @@ def is_background(terms: Terms, n_terms: int) -> bool:
     return len(terms) > _BACKGROUND * n_terms
 
 
-def name_of(terms: Terms, n_terms: int, most: int = 3) -> str:
-    """Short name of a group: its most central terms, or what it is.
+def name_of(terms: Terms, n_terms: int) -> str:
+    """Short name of a group: its three terms with the largest weights, or "background".
 
     Examples
     --------
@@ -104,64 +100,35 @@ def name_of(terms: Terms, n_terms: int, most: int = 3) -> str:
     >>> name_of(group, 8), name_of(group, 7)
     ('train, station, walk', 'background')
     """
-    return "background" if is_background(terms, n_terms) else ", ".join(term for term, _ in terms[:most])
+    return "background" if is_background(terms, n_terms) else ", ".join(term for term, _ in terms[:3])
 
 
 def label_of(terms: Terms, width: int = 60) -> str:
-    """Longer name of a group: as many of its terms as fit, and the number of the rest."""
+    """Longer name of a group: as many of its terms as fit, at least one, and the number of the rest."""
     names = [term for term, _ in terms]
-    shown = len(names)
-    while shown > 1 and len(_label(names, shown)) > width:
-        shown -= 1
-    return _label(names, shown)
-
-
-def _label(names: Sequence[str], shown: int) -> str:
-    more = len(names) - shown
-    return ", ".join(names[:shown]) + (f" + {more} more" if more else "")
-
-
-def heading_of(number: int, topic: Topic) -> str:
-    """Heading of a topic in a figure."""
-    rating = "" if topic.mean_rating is None else f"\nrating {topic.mean_rating:.2f}"
-    return f"topic {number}\n{topic.size} docs{rating}"
+    for shown in range(len(names), 0, -1):
+        rest = len(names) - shown
+        label = ", ".join(names[:shown]) + (f" + {rest} more" if rest else "")
+        if len(label) <= width:
+            break
+    return label
 
 
 def group_order(importance: FloatArray) -> IntArray:
     """Groups sorted by the mean index of the topics, weighted by importance: those of the first topic first."""
-    known = np.nan_to_num(importance)
-    place = np.arange(len(known)) @ known / known.sum(axis=0)
+    weights = np.nan_to_num(importance)
+    place = np.arange(len(weights)) @ weights / weights.sum(axis=0)
     return np.argsort(np.round(place, 12), kind="stable")
 
 
 def top_groups(row: FloatArray) -> list[int]:
     """The groups that matter most to a topic and more than on average, given its row of the table."""
-    known = np.nan_to_num(np.round(row, 6))
-    return [int(k) for k in np.argsort(-known, kind="stable")[:_TOP] if known[k] > 100]
+    percent = np.nan_to_num(np.round(row, 6))
+    return [int(k) for k in np.argsort(-percent, kind="stable")[:_TOP] if percent[k] > 100]
 
 
-def lines(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> list[str]:
-    """Text lines that list the topics and their most important groups."""
-    rated = topics[0].mean_rating is not None
-    found = [f"topic  documents  share  {'rating  ' if rated else ''}term groups, importance in % of the average"]
-    for g, (topic, row) in enumerate(zip(topics, importance, strict=True)):
-        top = "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
-        rating = f"{topic.mean_rating:<6.2f}  " if rated else ""
-        found.append(f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{top}")
-    return found
-
-
-def frame(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Any:
-    """Topics and importances as a pandas data frame, one row per topic."""
-    made = needed("pandas", "app").DataFrame(importance, columns=names).rename_axis("topic")
-    made.insert(0, "documents", [topic.size for topic in topics])
-    if topics[0].mean_rating is not None:
-        made.insert(1, "mean rating", [topic.mean_rating for topic in topics])
-    return made
-
-
-def typical(X: FloatArray, means: FloatArray, topics: IntArray) -> list[tuple[int, ...]]:
-    """Most typical documents of each topic: those that point from the overall mean to the topic's mean.
+def typical_documents(X: FloatArray, means: FloatArray, topics: IntArray) -> list[IntArray]:
+    """Rows of the most typical documents of each topic: those that point from the overall mean to the topic's mean.
 
     Measured by the cosine in standardized columns. Distance would choose the emptiest documents and log-odds the most
     extreme ones.
@@ -169,23 +136,24 @@ def typical(X: FloatArray, means: FloatArray, topics: IntArray) -> list[tuple[in
     scaler = StandardScaler().fit(X)
     documents, directions = normalize(scaler.transform(X)), normalize(scaler.transform(means))
     cosine = np.round(np.einsum("ij,ij->i", documents, directions[topics]), 12)
-    found = []
-    for g in range(len(means)):
-        own = np.flatnonzero(topics == g)
-        found.append(tuple(int(i) for i in own[np.argsort(-cosine[own], kind="stable")][:_TYPICAL]))
-    return found
+    members = [np.flatnonzero(topics == g) for g in range(len(means))]
+    return [rows[np.argsort(-cosine[rows], kind="stable")][:_TYPICAL] for rows in members]
 
 
-def topics(
-    labels: IntArray,
-    ratings: FloatArray | None,
-    tops: Sequence[tuple[str, ...]],
-    documents: Sequence[tuple[int, ...]],
-) -> list[Topic]:
-    """Description of each topic from the topic, −1 for none, and the rating of each document."""
-    sizes = np.bincount(labels[labels >= 0], minlength=len(tops))
-    rated = [None] * len(tops) if ratings is None else topic_means(ratings, labels, len(tops)).tolist()
-    return [
-        Topic(int(size), float(size / len(labels)), rating, top, typical)
-        for size, rating, top, typical in zip(sizes, rated, tops, documents, strict=True)
-    ]
+def lines(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Iterator[str]:
+    """Text lines that list the topics and their most important groups."""
+    rated = topics[0].mean_rating is not None
+    yield f"topic  documents  share  {'rating  ' if rated else ''}term groups, importance in % of the average"
+    for g, (topic, row) in enumerate(zip(topics, importance, strict=True)):
+        top = "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
+        rating = f"{topic.mean_rating:<6.2f}  " if rated else ""
+        yield f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{top}"
+
+
+def frame(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Any:
+    """Topics and importances as a pandas data frame, one row per topic."""
+    table = needed("pandas", "app").DataFrame(importance, columns=names).rename_axis("topic")
+    table.insert(0, "documents", [topic.size for topic in topics])
+    if topics[0].mean_rating is not None:
+        table.insert(1, "mean rating", [topic.mean_rating for topic in topics])
+    return table

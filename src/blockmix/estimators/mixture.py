@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -70,8 +70,6 @@ _SAMPLE_ROWS = 20_000
 _SAMPLE_NUMBERS = 2**24
 
 Scorer = Callable[[Chunk], FloatArray]  # log π_g f_g of the rows of a chunk, in the units of X, shape (m, G)
-# More attributes of the rows of a chunk with these components, by name, each of shape (m,).
-Describer = Callable[[Chunk, IntArray], dict[str, Any]]
 T = TypeVar("T")
 
 
@@ -97,15 +95,20 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     n_init: int
     init: str | ArrayLike
     rounding: bool
+    standardize: bool = True  # whether the fit depends on the units of the columns
     random_state: RandomState
     weights_: FloatArray
     means_: FloatArray
     row_labels_: IntArray
     column_labels_: IntArray
+    blocks_: Any
     n_features_in_: int
     n_parameters_: int
     resolution_: Resolution
     _parameters: P
+    _numbers: tuple[str, ...] = ("tol",)  # parameters that are numbers of at least 0
+    # Returns more attributes, by name, of the rows of a chunk with these components, each of shape (m,).
+    _describe: Callable[..., dict[str, Any]] | None = None
 
     @abstractmethod
     def _family(self, rows: Rows, variances: FloatArray) -> Family[P, S]:
@@ -130,10 +133,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     @abstractmethod
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         """Draw n rows from component g, shape (n, p)."""
-
-    def _describer(self) -> Describer | None:
-        """A function that returns attributes with one entry per row; it can be sent to other processes."""
-        return None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -179,10 +178,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         shift = log_scale(rows)
 
         def run_loop(name: str, state: LoopState[P]) -> LoopResult[P]:
-            def report(iteration: int, value: float) -> None:
-                if callback is not None:
-                    callback(Progress(name, iteration, value - shift))
-
+            report = None if callback is None else lambda i, value: callback(Progress(name, i, value - shift))
             save = None if saved is None else partial(saved.write, name)
             state = state if saved is None else saved.state(name) or state
             return run(family, rows, state, self.tol, self.max_iter, report, save)
@@ -201,10 +197,10 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
             )
             results = multistart(starts, run_loop)
             try:
-                self._keep(results, rows)
+                self._keep(results, rows, shift)
             except KeyboardInterrupt:  # the model is fitted: repeat the last pass; a second interrupt is not caught
                 results = interrupted(results)
-                self._keep(results, rows)
+                self._keep(results, rows, shift)
         if saved is not None and results[0].outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
             saved.remove()
         self._warn(results[0], rows, family)
@@ -213,14 +209,12 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     def _check_parameters(self) -> None:
         for name in ("n_components", "n_init", "max_iter"):
             check_whole(name, getattr(self, name))
-        self._check_number("tol")
+        for name in self._numbers:
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+                raise ValueError(f"{name}={value!r} must be a number that is at least 0")
         if isinstance(self.init, str) and self.init not in ("auto", "kmeans"):
             raise ValueError(f"init={self.init!r} must be auto, kmeans, or an array of labels or responsibilities")
-
-    def _check_number(self, name: str) -> None:
-        value = getattr(self, name)
-        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-            raise ValueError(f"{name}={value!r} must be a number that is at least 0")
 
     def _described(
         self, X: Any, sample_weight: ArrayLike | None, rng: np.random.RandomState
@@ -231,29 +225,27 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """
         standardized = rows_to_fit(self, X, sample_weight)
         refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
-        rows = self._in_units(standardized)
+        rows = standardized if self.standardize else standardized.replace(scale=np.ones_like(standardized.scale))
         sample, recorded = sampled(
             rows, max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns)), rng
         )
         self.resolution_ = Resolution.of(recorded.X, recorded.weights) if self.rounding else EXACT
-        resolved: Any = rows.resolved(self.resolution_)
-        resolved_sample = resolved if sample is rows else sample.resolved(self.resolution_)
+        resolved: Any = rows.replace(resolution=self.resolution_)
+        resolved_sample = resolved if sample is rows else sample.replace(resolution=self.resolution_)
         return resolved, resolved_sample, (standardized.scale / rows.scale) ** 2
 
-    def _in_units(self, rows: Rows) -> Rows:
-        """The standardized rows, in the units of the fit."""
-        return rows
-
-    def _keep(self, results: list[LoopResult[P]], rows: Rows) -> None:
+    def _keep(self, results: list[LoopResult[P]], rows: Rows, shift: float) -> None:
         """Store the best result and label the rows."""
-        best, shift = results[0].state, log_scale(rows)
+        best = results[0].state
         self._adopt(best.parameters, rows)
         self.log_likelihood_trace_ = np.array(best.trace) - shift
         self.n_iter_ = len(best.trace)
         self.converged_ = results[0].outcome is Outcome.CONVERGED
         self.starts_ = [(r.name, r.state.trace[-1] - shift, len(r.state.trace)) for r in results]
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
-        ends = rows.plain().map(partial(_labelled, scorer=self._scorer(), describe=self._describer()))
+        describe = partial(self._describe, parameters=self._parameters) if self._describe else None
+        plain = rows.replace(location=np.zeros_like(rows.location), scale=np.ones_like(rows.scale))
+        ends = plain.map(partial(_labelled, scorer=self._scorer(), describe=describe))
         labels, sums, others = zip(*ends, strict=True)
         for name in others[0]:
             setattr(self, name, np.concatenate([part[name] for part in others]))
@@ -273,15 +265,16 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
             f"component {g} has lost all rows: fewer components or another start may fit better"
             for g in np.flatnonzero(counts < MIN_ROWS)
         ]
-        thin = [g for g in family.resting(parameters).tolist() if counts[g] >= MIN_ROWS]
-        degenerate += [self._thin_message(g, float(counts[g]), parameters) for g in thin[:1]]
+        thin = family.thin(parameters)
+        resting = [g for g in family.resting(parameters).tolist() if counts[g] >= MIN_ROWS] if len(thin) else []
+        degenerate += [self._thin_message(g, float(counts[g]), parameters) for g in resting[:1]]
         ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
         self.outcome_ = ended.value
         others = self._warnings(best, rows, family)
         if not degenerate:
             others += [
                 f"component {g} has {counts[g]:.1f} rows, too few to estimate its covariance: ask for fewer components"
-                for g in family.thin(parameters)[:1]
+                for g in thin[:1]
             ]
         self.warnings_ = [*messages, *degenerate, *others]
         for number, message in enumerate(self.warnings_):
@@ -312,7 +305,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def score_samples(self, X: Any) -> FloatArray:
         """Log-density of each row, shape (N,)."""
-        density = np.concatenate([density for density, _ in self._each(X, density_and_rest)])
+        density = np.concatenate(list(self._each(X, log_density)))
         with np.errstate(over="ignore"):  # −inf in single precision
             return density.astype(self.means_.dtype)
 
@@ -453,8 +446,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def _view(self, X: ArrayLike, component: int) -> ComponentView:
         self._check_component(component)
-        blocks: Any = getattr(self, "blocks_")[component]  # noqa: B009  subclasses define it
-        return component_view(blocks, self._array(X), self.predict_proba(X)[:, component], self)
+        return component_view(self.blocks_[component], self._array(X), self.predict_proba(X)[:, component], self)
 
     def _check_component(self, component: int) -> None:
         check_is_fitted(self)
@@ -484,7 +476,7 @@ def sampled(rows: Rows, size: int, rng: np.random.RandomState) -> tuple[ArrayRow
 
 def log_scale(rows: Rows) -> float:
     """By how much the log-likelihood of standardized rows exceeds that of the rows themselves."""
-    if rows.observed is not None and rows.has_gaps:
+    if rows.observed is not None and rows.has_missing:
         return float(rows.observed.columns @ np.log(rows.scale))
     return rows.total_weight * float(np.log(rows.scale).sum())
 
@@ -500,21 +492,19 @@ def probabilities(joint: FloatArray) -> FloatArray:
     return np.asarray(softmax(joint, axis=1))
 
 
-def density_and_rest(joint: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log-density of each row, and what all components add to the largest log π_g f_g (m, G), shapes (m,).
-
-    The log-density of a row whose distances overflow is −inf.
-    """
-    top = joint.max(axis=1)
-    rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))
-    return np.where(top > -np.finfo(float).max, top + rest, -np.inf), rest
+def log_density(joint: FloatArray) -> FloatArray:
+    """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,); −inf for rows whose distances overflow."""
+    density = np.asarray(logsumexp(joint, axis=1))
+    return np.where(density > -np.finfo(float).max, density, -np.inf)
 
 
 def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
     """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
-    density, rest = density_and_rest(joint)
+    top = joint.max(axis=1)
+    rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))  # what the others add to the most probable component
     counted = weights > 0  # −inf times 0 is NaN
-    return np.array([weights.sum(), weights[counted] @ density[counted], -weights @ rest])
+    density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)[counted]
+    return np.array([weights.sum(), weights[counted] @ density, -weights @ rest])
 
 
 def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:
@@ -525,7 +515,9 @@ def _applied(chunk: Chunk, function: Callable[[FloatArray], T], scorer: Scorer) 
     return function(scorer(chunk))
 
 
-def _labelled(chunk: Chunk, scorer: Scorer, describe: Describer | None) -> tuple[IntArray, FloatArray, dict[str, Any]]:
+def _labelled(
+    chunk: Chunk, scorer: Scorer, describe: Callable[[Chunk, IntArray], dict[str, Any]] | None
+) -> tuple[IntArray, FloatArray, dict[str, Any]]:
     """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes."""
     joint = scorer(chunk)
     labels = most_probable(joint)

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import BlockCovariance, Parameters
+from blockmix.blocks.blocks import Blocks
 from blockmix.em.factor import FactorParameters
+from blockmix.em.parameters import Parameters
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.estimators.factor import FactorBiclustering, _check_letters
+from blockmix.estimators.factor import FactorBiclustering, check_letters
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.importance import Topic
 from blockmix.estimators.mixture import Mixture
@@ -90,13 +91,14 @@ def _check_gaussian(model: GaussianBiclustering) -> None:
     require(isinstance(parameters, Parameters), "there is no mixture")
     _check_columns(model, p)
     require(is_label(model.n_values_, (N,), p + 1), "n_values_ holds impossible numbers")
-    n_groups = max(partition.n_groups for partition in parameters.layout.partitions)
+    layout = parameters.blocks.layout
+    n_groups = max(partition.n_groups for partition in layout.distinct)
     require(is_label(model.outlier_groups_, (N,), n_groups), "outlier_groups_ holds impossible labels")
     pairs = ((parameters.weights, model.weights_), (parameters.means, model.means_))
     same = all(np.array_equal(values.astype(public.dtype), public) for values, public in pairs)
     require(same, "weights_ or means_ are not those of the mixture")
     with np.errstate(over="ignore"):
-        deviations = parameters.factors[parameters.layout.diagonal].astype(model.means_.dtype)
+        deviations = parameters.blocks.factors[layout.diagonal].astype(model.means_.dtype)
     require(is_positive(deviations), "a covariance is beyond the range of means_")
 
 
@@ -107,13 +109,11 @@ def _check_columns(model: Any, p: int) -> None:
 
 def _check_factor(model: FactorBiclustering) -> None:
     """Refuse a factor mixture whose attributes are not those of its parameters."""
-    lengths = _lengths(model, f"{_MIXTURE} _parameters location_ scale_ _fitted")
+    lengths = _lengths(model, f"{_MIXTURE} _parameters location_ scale_ _letters")
     parameters = model._parameters
     require(isinstance(parameters, FactorParameters), "there is no mixture")
     _check_columns(model, lengths["p"])
-    letters, q = model._fitted
-    _check_letters(letters)
-    require(parameters.factor_variances.shape[1] == q, f"the mixture does not have {q} groups of columns")
+    check_letters(model._letters)
     require(is_positive(model.scale_), "scale_ is not above 0")
     require(parameters.means.shape == (lengths["G"], lengths["p"]), "the mixture has other components or columns")
     means = parameters.means * model.scale_ + model.location_
@@ -129,10 +129,9 @@ def _check_block_diagonal(model: BlockDiagonalCovariance) -> None:
     )
     lengths = _lengths(model, needed)
     p, blocks, shapes, loadings = lengths["p"], model.blocks_, model.block_shapes_, model.loadings_
-    require(isinstance(blocks, BlockCovariance) and model.partition_ == blocks.partition, "blocks_ has other groups")
+    require(isinstance(blocks, Blocks) and model.partition_ == blocks.partition, "blocks_ has other groups")
     require(model.n_features_in_ == blocks.partition.n_columns == p, f"n_features_in_ is not {p}")
     require(lengths["K"] == blocks.partition.n_groups, "shrinkage_ is not one number per group")
-    require(blocks.factors[0].dtype == model.location_.dtype, "location_ and blocks_ differ in type")
     sizes = blocks.partition.sizes.tolist()
     require(_all(shapes, str) and len(shapes) == len(sizes), "block_shapes_ is not one name per group")
     suit = [

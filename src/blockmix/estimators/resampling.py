@@ -18,10 +18,10 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.blocks.blocks import Parameters
 from blockmix.em import loop
-from blockmix.em.regroup import Proposer
-from blockmix.em.sweep import Density, Statistics, chunk_scatter
+from blockmix.em.block import BlockFamily
+from blockmix.em.parameters import Density, Parameters
+from blockmix.em.sweep import Statistics, chunk_scatter, full_scatter
 from blockmix.estimators.stability import Stability, cluster_stability, column_stability
 from blockmix.estimators.validation import check_whole, counts, matrix, rows_to_score
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
@@ -65,11 +65,11 @@ def mixture_stability(
     codes, total = _unit_codes(units, rows.n_rows), n_resamples + n_refits
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
-    proposer = model._family(rows, np.ones(rows.n_columns)).proposer
+    family = model._family(rows, np.ones(rows.n_columns))
     with one_blas_thread():
-        resampled = _resampled_groups(rows, parameters, proposer, n_resamples, codes, rng)
+        resampled = _resampled_groups(rows, parameters, family, n_resamples, codes, rng)
         resampled = _reported(resampled, 0, total, callback)
-        stability = column_stability(model._parameters.layout.distinct, resampled, names or column_names(model))
+        stability = column_stability(parameters.blocks.layout.distinct, resampled, names or column_names(model))
     if not n_refits or stability.n_resamples < n_resamples:  # an interrupt
         return stability
     refits = _refits(model, X, sample_weight, n_refits, codes, rng)
@@ -116,7 +116,7 @@ def covariance_stability(
     """Stability of the groups of a covariance; see `BlockDiagonalCovariance.stability`."""
     check_is_fitted(model, "blocks_")
     check_whole("n_resamples", n_resamples)
-    rows = matrix(model, X, gaps=True, reset=False)
+    rows = matrix(model, X, allow_missing=True, reset=False)
     if np.isnan(rows).any():
         raise ValueError("X has missing values: use the stability of GaussianBiclustering(1), which takes them")
     given = counts(sample_weight, rows, 2)
@@ -195,23 +195,23 @@ def _draw(n_resamples: int, n_units: int, rng: np.random.Generator) -> FloatArra
 
 
 def _resampled_groups(
-    rows: Any, parameters: Parameters, proposer: Proposer, n: int, codes: IntArray | None, rng: np.random.Generator
+    rows: Any, parameters: Parameters, family: BlockFamily, n: int, codes: IntArray | None, rng: np.random.Generator
 ) -> Iterator[list[Partition]]:
     """The column groups of each distinct covariance of standardized rows in each of n resamples.
 
     Rows with the same code share a weight; by default each has its own.
     """
-    n_covariances = len(parameters.layout.distinct)
+    n_covariances = len(parameters.blocks.layout.distinct)
     size, n_buckets = n_covariances * rows.n_columns**2, rows.n_rows if codes is None else int(codes.max()) + 1
     n_buckets = min(BUCKETS, n_buckets)
     if n_buckets * size > _NUMBERS and rows.is_array:
         # Statistics of buckets would take more memory than many passes take time.
         for _ in range(n):
             weights = rows.weights * _row_weights(codes, rows.n_rows, rng)
-            yield list(proposer.proposals(replace(rows, weights=weights), parameters))
+            yield family.proposals(full_scatter(replace(rows, weights=weights), parameters), parameters)
         return
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // size))
-    density = Density.of(parameters, rows.has_gaps)
+    density = parameters.density(rows.has_missing)
     buckets = rows.map_sum(partial(_chunk_buckets, density=density, n=n_covariances, codes=codes, n_buckets=n_buckets))
     names = [field.name for field in fields(Statistics) if getattr(buckets[0], field.name) is not None]
     stacked = {name: np.stack([getattr(bucket, name) for bucket in buckets]) for name in names}
@@ -221,7 +221,7 @@ def _resampled_groups(
         summed = {name: np.tensordot(weights, values, 1) for name, values in stacked.items()}
         for b in range(len(weights)):
             statistics = Statistics(**{name: values[b] for name, values in summed.items()})
-            yield proposer.partitions(statistics, parameters)
+            yield family.proposals(statistics, parameters)
 
 
 def _chunk_buckets(chunk: Chunk, density: Density, n: int, codes: IntArray | None, n_buckets: int) -> Any:

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import inspect
 import os
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import BlockCovariance, Layout, Parameters, assemble
+from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.blocks.shapes import BlockModel, FactorBlock, FullBlock, TreeBlock
 from blockmix.em.factor import FactorParameters
 from blockmix.em.loop import LoopState
+from blockmix.em.parameters import Parameters
 from blockmix.estimators.importance import Topic
 from blockmix.estimators.terms import Lexicon, RelativeTfidf, as_weighting, default_vectorizer
 from blockmix.files.values import Codec, Codecs, attributes, write_object
 from blockmix.grouping.protocols import Grouping, Rule
 from blockmix.grouping.registry import GROUPINGS, RULES
-from blockmix.partition import FloatArray, Partition
+from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Resolution
 
 # Least diagonal entry of a Cholesky factor, relative to its row. Factors of singular matrices have about 1e-8.
@@ -53,43 +55,41 @@ def is_label(values: Any, shape: tuple[int, ...], n_labels: int, least: int = 0)
     return whole and bool((values >= least).all() and (values < n_labels).all())
 
 
-def _check_layout(layout: Layout) -> None:
-    """Refuse partitions of different columns, and shapes that are not one per block."""
-    partitions, shapes = layout.partitions, layout.shapes
-    require(isinstance(partitions, tuple) and partitions, "there are no column groups")
-    require(all(isinstance(partition, Partition) for partition in partitions), "column groups are not a Partition")
-    require(len({partition.n_columns for partition in partitions}) == 1, "components have different columns")
-    shared = layout.shared is True and all(partition == partitions[0] for partition in partitions)
-    require(shared or layout.shared is False, "components with one covariance have different column groups")
-    numbers = [partition.n_groups for partition in layout.distinct]
+def _blocks_arguments(blocks: Blocks) -> dict[str, Any]:
+    labels = np.array([partition.labels for partition in blocks.layout.distinct])
+    return {"labels": labels, "factors": blocks.factors, "shapes": blocks.layout.shapes, "states": dict(blocks.states)}
+
+
+def _blocks(
+    labels: IntArray,
+    factors: FloatArray,
+    shapes: tuple[tuple[BlockModel, ...], ...],
+    states: dict[int, FloatArray],
+) -> Blocks:
+    """Blocks of these groups, which no components share; refuses shapes and states that do not suit them."""
+    right = np.ndim(labels) == 2 and labels.size and is_label(labels, labels.shape, labels.shape[1])
+    require(right, "groups of columns are not labels")
+    partitions = [Partition(row) for row in labels]
+    sizes = [int(c) for partition in partitions for c in partition.sizes]
+    numbers = [partition.n_groups for partition in partitions]
     right = not shapes or [len(models) for models in shapes] == numbers
-    require(right, f"there is not one shape for each of the {sum(numbers)} blocks")
+    require(right, f"there is not one shape for each of the {len(sizes)} blocks")
     models = [model for models in shapes for model in models]
     require(all(isinstance(model, BlockModel) for model in models), "a shape is not a BlockModel")
-
-
-def _check_mixture(parameters: Parameters) -> None:
-    """Refuse groups, blocks and degrees of freedom that do not suit the weights and means."""
-    layout, factors, freedom = parameters.layout, parameters.factors, parameters.degrees_of_freedom
-    G, p = _check_components(parameters.weights, parameters.means)
-    right = isinstance(layout, Layout) and len(layout.partitions) == G and layout.partitions[0].n_columns == p
-    require(right, f"the column groups are not those of {G} components and {p} columns")
-    _check_factors(layout, factors)
-    require(freedom is None or (is_real(freedom, (G,)) and is_positive(freedom)), "degrees of freedom are not above 0")
-    given = [values for values in (parameters.weights, parameters.means, factors, freedom) if values is not None]
-    require(all(values.dtype == np.float64 for values in given), "parameters are not in double precision")
-    models = [model for models in layout.shapes for model in models]
-    for b, state in parameters.states.items():
+    for b, state in states.items():
         numbered = isinstance(b, int) and 0 <= b < len(models) and np.ndim(state) == 2
         require(numbered and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
-        c = int(layout.blocks[b, 1] - layout.blocks[b, 0])
-        require(models[b].accepts(state, c), f"the state of block {b} does not suit its {c} columns")
+        require(models[b].accepts(state, sizes[b]), f"the state of block {b} does not suit its {sizes[b]} columns")
+    blocks = Blocks(Layout(partitions, shapes), factors, states)
+    _check_factors(blocks.layout, factors)
+    return blocks
 
 
 def _check_factors(layout: Layout, factors: FloatArray) -> None:
     """Refuse Cholesky factors, flat, that are not finite, not lower triangular or nearly singular."""
-    require(is_real(factors, (layout.size,)), f"blocks are not {layout.size} finite numbers")
-    sizes = layout.own_blocks[:, 1] - layout.own_blocks[:, 0]
+    right = is_real(factors, (layout.size,)) and factors.dtype == np.float64
+    require(right, f"blocks are not {layout.size} finite numbers")
+    sizes = layout.distinct_blocks[:, 1] - layout.distinct_blocks[:, 0]
     lengths = np.repeat(sizes, sizes)  # of the rows of all blocks, which lie one after the other
     pivots, largest = factors[layout.diagonal], np.maximum.reduceat(np.abs(factors), np.cumsum(lengths) - lengths)
     above = np.arange(layout.size) > np.repeat(layout.diagonal, lengths)
@@ -97,15 +97,20 @@ def _check_factors(layout: Layout, factors: FloatArray) -> None:
     require(is_positive(pivots) and (pivots > _LEAST_PIVOT * largest).all(), "a block is not positive definite")
 
 
-def _check_covariance(covariance: BlockCovariance) -> None:
-    partition, factors = covariance.partition, covariance.factors
-    require(isinstance(partition, Partition) and isinstance(factors, tuple), "a covariance has no groups or no blocks")
-    shapes = [(len(stack), stack.shape[1], stack.shape[1]) for stack in partition.stacks]
-    right = len(factors) == len(shapes) and all(map(is_real, factors, shapes))
-    require(right and len({L.dtype for L in factors}) == 1, f"blocks are not finite numbers of shapes {shapes}")
-    require(all(is_positive(L.diagonal(axis1=1, axis2=2)) for L in factors), "a block is not positive definite")
-    flat = assemble(np.ones(1), np.zeros((1, partition.n_columns)), (covariance,))
-    _check_factors(flat.layout, flat.factors)
+def _mixture(
+    weights: FloatArray, means: FloatArray, blocks: Blocks, degrees_of_freedom: FloatArray | None
+) -> Parameters:
+    """The mixture with these blocks; a single covariance is shared by all components."""
+    G, p = _check_components(weights, means)
+    suits = isinstance(blocks, Blocks) and len(blocks.layout.distinct) in (1, G) and blocks.layout.order.shape[1] == p
+    require(suits, f"the covariances are not those of {G} components and {p} columns")
+    if len(blocks.layout.distinct) < G:
+        blocks = replace(blocks, layout=Layout(blocks.layout.distinct, blocks.layout.shapes, G))
+    freedom = degrees_of_freedom
+    require(freedom is None or (is_real(freedom, (G,)) and is_positive(freedom)), "degrees of freedom are not above 0")
+    given = [values for values in (weights, means, freedom) if values is not None]
+    require(all(values.dtype == np.float64 for values in given), "parameters are not in double precision")
+    return Parameters(weights, means, blocks, freedom)
 
 
 def _check_factor_block(block: FactorBlock) -> None:
@@ -163,14 +168,11 @@ def _lexicon_arguments(lexicon: Lexicon) -> dict[str, Any]:
         "ngrams": 1 if vectorizer is None else vectorizer.ngram_range[1],
         "idf": getattr(lexicon.weighting, "idf_", None),
         "columns": lexicon.columns,
-        "names": lexicon.names,
         "n_vocabulary": lexicon.n_vocabulary,
     }
 
 
-def _lexicon(
-    vocabulary: Any, stop_words: Any, ngrams: Any, idf: Any, columns: Any, names: Any, n_vocabulary: Any
-) -> Any:
+def _lexicon(vocabulary: Any, stop_words: Any, ngrams: Any, idf: Any, columns: Any, n_vocabulary: Any) -> Any:
     """The lexicon with the default vectorizer and these weights of terms, checked."""
     v, t = n_vocabulary, np.size(columns)
     require(isinstance(v, int) and is_label(columns, (t,), v), "the terms are not in the vocabulary")
@@ -182,7 +184,7 @@ def _lexicon(
         different = all(isinstance(word, str) for word in vocabulary) and len(set(vocabulary)) == len(vocabulary) == v
         require(different, f"the vocabulary does not have {v} terms")
         vectorizer = default_vectorizer(stop_words, ngrams).set_params(vocabulary=vocabulary)
-    return Lexicon(vectorizer, weighting, columns, names, v)
+    return Lexicon(vectorizer, weighting, columns, v)
 
 
 def _has_plain_attributes(value: Any) -> bool:
@@ -197,9 +199,8 @@ def _has_plain_attributes(value: Any) -> bool:
 VALUES = Codecs(
     [
         Codec(Partition),
-        Codec(BlockCovariance, _check_covariance),
-        Codec(Layout, _check_layout),
-        Codec(Parameters, _check_mixture),
+        Codec(Blocks, None, _blocks_arguments, _blocks),
+        Codec(Parameters, build=_mixture),
         Codec(FactorParameters, _check_factor_mixture),
         Codec(LoopState),
         Codec(Resolution, _check_resolution),

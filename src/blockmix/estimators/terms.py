@@ -1,7 +1,7 @@
 """Terms: documents as TF-IDF weights of a few informative terms (paper, section 3.4, topic modelling).
 
-Reads texts, or a matrix of counts or weights, as a sparse matrix with named columns, weights it, and selects the
-columns to keep. The matrix stays sparse throughout.
+`read` turns texts, counts or weights into a sparse matrix with named columns, `as_weighting` weights it, `select_terms`
+selects columns, and a `Lexicon` repeats this for new documents. The matrix is sparse until its columns are selected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOKEN = r"(?u)\b[^\W\d_]{2,}\b"
 # Missing from scikit-learn's list: auxiliaries, and the stems that "didn't", "we've" and "I'm" leave behind.
 _STEMS = "did does doing don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn won ve ll re"
 STOP_WORDS = sorted(ENGLISH_STOP_WORDS.union(_STEMS.split()))
-_MOST_CLASSES = 20  # more distinct ratings than this are treated as a continuous measurement
+_MAX_CLASSES = 20  # more distinct ratings than this are treated as a continuous measurement
 
 
 class RelativeTfidf(TransformerMixin, BaseEstimator):
@@ -47,8 +47,8 @@ class RelativeTfidf(TransformerMixin, BaseEstimator):
 
     def fit(self, counts: Any, y: object = None) -> Self:
         """Learn log(N / df) from counts, shape (N, v)."""
-        holding = np.bincount(counts.nonzero()[1], minlength=counts.shape[1])
-        self.idf_ = np.log(counts.shape[0] / np.maximum(holding, 1))
+        n_documents = np.bincount(counts.nonzero()[1], minlength=counts.shape[1])
+        self.idf_ = np.log(counts.shape[0] / np.maximum(n_documents, 1))
         return self
 
     def transform(self, counts: Any) -> Any:
@@ -118,50 +118,49 @@ def as_matrix(documents: Any) -> Any:
     return matrix
 
 
-def as_names(names: Any, documents: Any, n_columns: int) -> NDArray[Any]:
-    """Column names: the given ones, those of the data frame, or x0, x1 and so on."""
-    if names is None:
-        names = getattr(documents, "columns", None)
-    if names is None:
-        names = [f"x{j}" for j in range(n_columns)]
-    if isinstance(names, str) or len(names) != n_columns:
-        raise ValueError(f"term_names has {len(names)} names for the {n_columns} columns of documents")
-    return np.array([str(name) for name in names], dtype=object)
-
-
 def read(documents: Any, vectorizer: Any, term_names: Any) -> tuple[Any, NDArray[Any], Any]:
-    """Sparse matrix of the documents, column names, and the fitted vectorizer (None if documents are a matrix)."""
+    """Sparse matrix of the documents, column names, and the fitted vectorizer (None if documents are a matrix).
+
+    Columns have the given names, those of the data frame or vectorizer, or x0, x1 and so on.
+    """
     if is_matrix(documents):
-        matrix = as_matrix(documents)
-        return matrix, as_names(term_names, documents, matrix.shape[1]), None
-    if term_names is not None:
-        raise ValueError("term_names name the columns of a matrix, but documents are texts: leave term_names out")
-    texts = as_texts(documents)
-    if not texts:
-        raise ValueError("documents is empty: give at least two texts")
-    try:
-        matrix = as_matrix(vectorizer.fit_transform(texts))
-    except ValueError as error:
-        if "empty vocabulary" not in str(error):
-            raise
-        raise ValueError("documents contain only stop words: give other texts or stop_words=None") from error
-    names = getattr(vectorizer, "get_feature_names_out", lambda: None)  # a hashing vectorizer has no names
-    return matrix, as_names(names(), None, matrix.shape[1]), vectorizer
+        matrix, vectorizer = as_matrix(documents), None
+        names = getattr(documents, "columns", None) if term_names is None else term_names
+    else:
+        if term_names is not None:
+            raise ValueError("term_names name the columns of a matrix, but documents are texts: leave term_names out")
+        texts = as_texts(documents)
+        if not texts:
+            raise ValueError("documents is empty: give at least two texts")
+        try:
+            matrix = as_matrix(vectorizer.fit_transform(texts))
+        except ValueError as error:
+            if "empty vocabulary" not in str(error):
+                raise
+            raise ValueError("documents contain only stop words: give other texts or stop_words=None") from error
+        # A hashing vectorizer has no names.
+        names = vectorizer.get_feature_names_out() if hasattr(vectorizer, "get_feature_names_out") else None
+    if names is None:
+        names = [f"x{j}" for j in range(matrix.shape[1])]
+    if isinstance(names, str) or len(names) != matrix.shape[1]:
+        raise ValueError(f"term_names has {len(names)} names for the {matrix.shape[1]} columns of documents")
+    return matrix, np.array([str(name) for name in names], dtype=object), vectorizer
+
+
+def is_counts(matrix: Any) -> bool:
+    """Whether all entries of a sparse matrix are whole numbers."""
+    return bool(np.all(matrix.data == np.floor(matrix.data)))
 
 
 def as_weighting(weighting: Any, matrix: Any, vectorizer: Any) -> Any:
     """The weighting of that name, or a clone of the transformer; "auto" weights counts and nothing else."""
     if isinstance(weighting, str) and weighting == "auto":
-        weighting = "tfidf" if _counts(matrix) and not isinstance(vectorizer, TfidfVectorizer) else "none"
+        weighting = "tfidf" if is_counts(matrix) and not isinstance(vectorizer, TfidfVectorizer) else "none"
     if isinstance(weighting, str) and weighting in ("tfidf", "none"):
-        return RelativeTfidf() if weighting == "tfidf" else _unchanged()
+        return RelativeTfidf() if weighting == "tfidf" else FunctionTransformer(accept_sparse=True)
     if hasattr(weighting, "fit") and hasattr(weighting, "transform"):
         return clone(weighting)
     raise ValueError(f'weighting={weighting!r} must be "auto", "tfidf", "none" or a transformer of counts')
-
-
-def _unchanged() -> FunctionTransformer:
-    return FunctionTransformer(accept_sparse=True)
 
 
 def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None:
@@ -183,50 +182,35 @@ def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None
     return values
 
 
-def frequent(matrix: Any, weights: Any, most: int) -> IntArray:
-    """Indices of the `most` columns with the highest average tf, sorted.
-
-    Columns whose weights do not vary, such as a term in every document, are skipped. If the matrix does not hold
-    counts, the average weight replaces tf.
-    """
-    average = np.asarray((frequencies(matrix) if _counts(matrix) else weights).mean(axis=0)).ravel()
-    varies = mean_variance_axis(sparse.csr_matrix(weights), axis=0)[1] > 0
-    # Rounded so that the order of the documents does not decide between equally frequent terms.
-    score = np.where(varies, np.round(average / max(average.max(), np.finfo(float).tiny), 12), -1.0)
-    kept = np.argsort(-score, kind="stable")[: min(most, int(varies.sum()))]
-    return np.sort(kept)
-
-
-def _counts(matrix: Any) -> bool:
-    return bool(np.all(matrix.data == np.floor(matrix.data)))
-
-
-def predictive(weights: Any, ratings: FloatArray | None, selector: Any, most: int) -> IntArray:
-    """Indices of the `most` columns that best predict the rating, sorted.
-
-    The default is `SelectKBest` with the F-test between ratings. Like the mixture, and unlike χ², it does not depend
-    on the units of a column. With more than 20 distinct ratings it is the F-test of a regression.
-    """
-    if selector is None:
-        assert ratings is not None
-        score = f_classif if len(np.unique(ratings)) <= _MOST_CLASSES else f_regression
-        selector = SelectKBest(score, k=min(most, weights.shape[1]))
-    with np.errstate(divide="ignore", invalid="ignore"):  # a term that separates the ratings perfectly
-        kept = np.flatnonzero(clone(selector).fit(weights, ratings).get_support())
-    if len(kept) == 0:
-        raise ValueError(f"selector={selector!r} keeps none of the {weights.shape[1]} terms: relax it")
-    return kept
-
-
 def select_terms(
     matrix: Any, weights: Any, ratings: FloatArray | None, selector: Any, max_terms: int, n_selected: int
 ) -> IntArray:
-    """Indices of the columns to keep: the most frequent, and of these the most predictive if ratings vary."""
-    by_rating = selector is not None or (ratings is not None and len(np.unique(ratings)) > 1)
-    kept = frequent(matrix, weights, max_terms if by_rating else min(max_terms, n_selected))
-    if len(kept) == 0:
+    """Indices of the columns to keep: the most frequent, and of these the most predictive if ratings vary; sorted.
+
+    Frequent terms have the highest average tf or, if the matrix does not hold counts, the highest average weight.
+    Predictive ones have the largest F-test between ratings or, with more than 20 distinct ratings, of a regression.
+    Like the mixture, and unlike χ², it does not depend on the units of a column.
+    """
+    average = np.asarray((frequencies(matrix) if is_counts(matrix) else weights).mean(axis=0)).ravel()
+    varies = mean_variance_axis(sparse.csr_matrix(weights), axis=0)[1] > 0  # a term of every document has idf 0
+    # Rounded so that the order of the documents does not decide between equally frequent terms.
+    score = np.where(varies, np.round(average / max(average.max(), np.finfo(float).tiny), 12), -1.0)
+    n_ratings = 0 if ratings is None else len(np.unique(ratings))
+    by_rating = selector is not None or n_ratings > 1
+    count = min(max_terms if by_rating else min(max_terms, n_selected), int(varies.sum()))
+    kept: IntArray = np.sort(np.argsort(-score, kind="stable")[:count])
+    if count == 0:
         raise ValueError("no term distinguishes the documents: each is in all of them or in none")
-    return kept[predictive(weights[:, kept], ratings, selector, n_selected)] if by_rating else kept
+    if not by_rating:
+        return kept
+    if selector is None:
+        test = f_classif if n_ratings <= _MAX_CLASSES else f_regression
+        selector = SelectKBest(test, k=min(n_selected, count))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a term that separates the ratings perfectly
+        selected: IntArray = kept[clone(selector).fit(weights[:, kept], ratings).get_support()]
+    if len(selected) == 0:
+        raise ValueError(f"selector={selector!r} keeps none of the {count} terms: relax it")
+    return selected
 
 
 def check_weights(X: FloatArray, terms: NDArray[Any], n_documents: int, least: int) -> None:
@@ -254,8 +238,6 @@ class Lexicon:
     weighting : fitted transformer
     columns : array of shape (p,)
         Indices of the kept terms among all v terms.
-    names : array of shape (p,)
-        The kept terms.
     n_vocabulary : int
         Number v of terms.
     """
@@ -263,14 +245,13 @@ class Lexicon:
     vectorizer: Any
     weighting: Any
     columns: IntArray
-    names: NDArray[Any]
     n_vocabulary: int
 
-    def weigh(self, documents: Any) -> FloatArray:
+    def weights(self, documents: Any) -> FloatArray:
         """Weights of the kept terms in documents, dense, shape (N, p)."""
         if is_matrix(documents) != (self.vectorizer is None):
-            wanted = "a matrix" if self.vectorizer is None else "texts"
-            raise ValueError(f"the model was fitted to {wanted}: give {wanted} here as well")
+            expected = "a matrix" if self.vectorizer is None else "texts"
+            raise ValueError(f"the model was fitted to {expected}: give {expected} here as well")
         matrix = as_matrix(documents if self.vectorizer is None else self.vectorizer.transform(as_texts(documents)))
         if matrix.shape[1] != self.n_vocabulary:
             raise ValueError(

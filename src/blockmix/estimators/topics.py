@@ -1,6 +1,7 @@
 """TopicBiclustering: topics of documents and groups of terms at once (paper, section 3.4).
 
-Documents, optionally with ratings, come in; topics, term groups and which groups matter for which topics go out.
+A mixture with one shared block-diagonal covariance is fitted to the TF-IDF weights of documents, optionally with
+ratings. Its components are the topics, its blocks the term groups; a table shows which groups matter to which topics.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from blockmix.blocks.moments import correlation
 from blockmix.em.loop import Progress
 from blockmix.estimators import importance, terms
 from blockmix.estimators.gaussian import GaussianBiclustering
-from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.stored import save_model
@@ -59,7 +59,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
     ----------
     n_topics : int, default=2
         Number G of topics.
-    n_term_groups : int, {"bic", "silhouette"} or rule, default=20
+    n_term_groups : int, {"auto", "silhouette"} or rule, default=20
         Number K of term groups. With few groups most terms fall into one of them; the paper suggests more than 15.
     max_terms : int, default=1000
         Number of candidate terms: those with the highest average tf.
@@ -70,14 +70,14 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
     stop_words : "english", list of str or None, default="english"
         Words that the default vectorizer ignores.
     ngrams : int, default=1
-        The most words of a phrase that the default vectorizer counts as a term.
+        Number of words in the longest phrase that the default vectorizer counts as a term.
     weighting : {"auto", "tfidf", "none"} or transformer, default="auto"
         Turns counts into weights. ``"auto"`` applies the formula above to whole numbers and leaves others, such as
         those of a `TfidfVectorizer`, unchanged.
     selector : scikit-learn feature selector or None
         Chooses among the `max_terms` candidates, with the ratings as y. None is `SelectKBest` with the F-test.
     grouping : str, object or None
-        How term groups are found. None is ``HierarchicalGrouping(distance="profile")``, the paper's distance, which
+        How terms are grouped. None is ``HierarchicalGrouping(distance="profile")``, the paper's distance, which
         suits the weak correlations between terms.
     init : str or array, default="directions"
         Start of the mixture. ``"directions"`` is k-means on standardized documents scaled to unit length; without the
@@ -85,7 +85,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
     mixture : GaussianBiclustering or None
         Other settings of the mixture, such as `tol` and `shrinkage`. None is ``GaussianBiclustering(tol=0.1)``.
         Numbers of components and groups, grouping, shared covariance, start and seed always come from this estimator.
-        `rounding` is off: the zeros of absent terms are exact, and would blur every term.
+        `rounding` is off: the zeros of absent terms are exact.
     random_state : int, RandomState or None
         Seed of the starts.
 
@@ -143,7 +143,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         selector: Any = None,
         grouping: str | Grouping | None = None,
         init: str | ArrayLike = "directions",
-        mixture: Mixture | None = None,
+        mixture: GaussianBiclustering | None = None,
         random_state: RandomState = None,
     ) -> None:
         self.n_topics = n_topics
@@ -183,23 +183,27 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         """
         for name in ("n_topics", "max_terms", "n_selected_terms"):
             check_whole(name, getattr(self, name))
-        own = self.vectorizer
-        unfitted = terms.default_vectorizer(self.stop_words, self.ngrams) if own is None else clone(own)
-        matrix, names, vectorizer = terms.read(documents, unfitted, term_names)
+        default = self.vectorizer is None
+        vectorizer = terms.default_vectorizer(self.stop_words, self.ngrams) if default else clone(self.vectorizer)
+        matrix, names, vectorizer = terms.read(documents, vectorizer, term_names)
         N, least = matrix.shape[0], max(2, self.n_topics)
         if least > N:
             raise ValueError(f"n_topics={self.n_topics} needs at least {least} documents, but documents has {N}")
         rated = terms.as_ratings(ratings, N)
-        weights = self._select(matrix, names, vectorizer, rated)
-        known = np.flatnonzero(weights.any(axis=1))
-        self.without_terms_ = np.setdiff1d(np.arange(N), known)
-        X = weights[known]
+        weighting = terms.as_weighting(self.weighting, matrix, vectorizer).fit(matrix)
+        weights = weighting.transform(matrix)
+        kept = terms.select_terms(matrix, weights, rated, self.selector, self.max_terms, self.n_selected_terms)
+        if isinstance(self.n_term_groups, Integral) and int(self.n_term_groups) > len(kept):
+            raise ValueError(f"n_term_groups={self.n_term_groups} exceeds the {len(kept)} terms kept")
+        self._lexicon = terms.Lexicon(vectorizer, weighting, kept, len(names))
+        self.terms_, self.n_vocabulary_ = names[kept], len(names)
+        X = weights[:, kept].toarray()
+        with_terms = np.flatnonzero(X.any(axis=1))
+        self.without_terms_ = np.setdiff1d(np.arange(N), with_terms)
+        X = X[with_terms]
         terms.check_weights(X, self.terms_, N, least)
-        mixture = self._mixture(self._start(X, known, N))
-        self.mixture_ = mixture.fit(X, **({} if callback is None else {"callback": callback}))
-        if (self.mixture_.column_labels_ != self.mixture_.column_labels_[0]).any():
-            raise ValueError(f"mixture={self.mixture!r} groups terms differently by topic: one partition is needed")
-        self._arrange(X, known, N, rated)
+        self.mixture_ = self._mixture(X, with_terms, N).fit(X, callback=callback)
+        self._arrange(X, with_terms, N, rated)
         self._warn(rated)
         return self
 
@@ -215,10 +219,10 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
     def predict_proba(self, documents: Any) -> FloatArray:
         """Probability of each topic for each document, shape (N, G); zeros for documents without any of the terms."""
         X = self._weigh(documents)
-        known = X.any(axis=1)
+        with_terms = X.any(axis=1)
         probabilities = np.zeros((len(X), len(self.components_)))
-        if known.any():
-            probabilities[known] = self.mixture_.predict_proba(X[known])[:, self.components_]
+        if with_terms.any():
+            probabilities[with_terms] = self.mixture_.predict_proba(X[with_terms])[:, self.components_]
         return probabilities
 
     def transform(self, documents: Any) -> FloatArray:
@@ -250,68 +254,56 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         """Draw the paper's heat map: importance of each term group for each topic."""
         check_is_fitted(self)
         groups = [importance.label_of(group) for group in self.term_groups_]
-        columns = [importance.heading_of(g, topic) for g, topic in enumerate(self.topics_)]
+        columns = [
+            f"topic {g}\n{topic.size} docs" + ("" if topic.mean_rating is None else f"\nrating {topic.mean_rating:.2f}")
+            for g, topic in enumerate(self.topics_)
+        ]
         heading = self._heading() if title is None else title
         return importance_heatmap(self.importance_, groups, columns, title=heading, ax=ax)
 
-    def _select(self, matrix: Any, names: NDArray[Any], vectorizer: Any, ratings: FloatArray | None) -> FloatArray:
-        """Select the terms; return their weights, dense, shape (N, p)."""
-        weighting = terms.as_weighting(self.weighting, matrix, vectorizer).fit(matrix)
-        weights = weighting.transform(matrix)
-        kept = terms.select_terms(matrix, weights, ratings, self.selector, self.max_terms, self.n_selected_terms)
-        if isinstance(self.n_term_groups, Integral) and int(self.n_term_groups) > len(kept):
-            raise ValueError(f"n_term_groups={self.n_term_groups} exceeds the {len(kept)} terms kept")
-        self._lexicon = terms.Lexicon(vectorizer, weighting, kept, names[kept], len(names))
-        self.terms_, self.n_vocabulary_ = names[kept], len(names)
-        return np.asarray(weights[:, kept].toarray())
+    def _mixture(self, X: FloatArray, with_terms: IntArray, N: int) -> GaussianBiclustering:
+        """The mixture to fit to the documents with terms, X, of all N: its settings and its start."""
+        mixture: GaussianBiclustering = GaussianBiclustering(tol=_TOL) if self.mixture is None else clone(self.mixture)
+        init = self.init
+        if not isinstance(init, str) and len(np.asarray(init)) == N:  # the mixture refuses other lengths
+            init = np.asarray(init)[with_terms]
+        elif isinstance(init, str) and init == "directions":
+            rows, weights, place = distinct(StandardScaler().fit_transform(X), np.ones(len(X)), self.n_topics)
+            init = kmeans(normalize(rows), weights, self.n_topics, check_random_state(self.random_state))[place]
+        mixture.set_params(
+            n_components=self.n_topics,
+            n_column_groups=self.n_term_groups,
+            grouping=HierarchicalGrouping(distance="profile") if self.grouping is None else self.grouping,
+            shared_covariance=True,
+            rounding=False,
+            init=init,
+            random_state=self.random_state,
+        )
+        return mixture
 
-    def _mixture(self, init: str | ArrayLike) -> Any:
-        """The mixture to fit, with the settings of this estimator where the mixture has them."""
-        mixture: Any = GaussianBiclustering(tol=_TOL) if self.mixture is None else clone(self.mixture)
-        settings = {
-            "n_components": self.n_topics,
-            "n_column_groups": self.n_term_groups,
-            "grouping": HierarchicalGrouping(distance="profile") if self.grouping is None else self.grouping,
-            "shared_covariance": True,
-            "rounding": False,
-            "init": init,
-            "random_state": self.random_state,
-        }
-        known = mixture.get_params(deep=False)
-        return mixture.set_params(**{name: value for name, value in settings.items() if name in known})
-
-    def _start(self, X: FloatArray, known: IntArray, N: int) -> str | ArrayLike:
-        """The `init` of the mixture for the known ones of N documents; responsibilities for "directions"."""
-        if not isinstance(self.init, str):
-            given = np.asarray(self.init)
-            return given[known] if len(given) == N else given  # the mixture refuses other lengths
-        if self.init != "directions":
-            return self.init
-        rows, weights, place = distinct(StandardScaler().fit_transform(X), np.ones(len(X)), self.n_topics)
-        rng = check_random_state(self.random_state)
-        return kmeans(normalize(rows), weights, self.n_topics, rng)[place]
-
-    def _arrange(self, X: FloatArray, known: IntArray, N: int, ratings: FloatArray | None) -> None:
-        """Order and describe the topics and the term groups; X are the known ones of N documents."""
+    def _arrange(self, X: FloatArray, with_terms: IntArray, N: int, ratings: FloatArray | None) -> None:
+        """Order and describe the topics and the term groups; X are the documents with terms, of all N."""
         components, G = self.mixture_.row_labels_, self.n_topics
-        self.components_ = importance.topic_order(components, None if ratings is None else ratings[known], G)
+        self.components_ = importance.topic_order(components, None if ratings is None else ratings[with_terms], G)
+        topics = np.argsort(self.components_)[components]
         self.labels_ = np.full(N, -1)
-        self.labels_[known] = np.argsort(self.components_)[components]
-        found = self.mixture_.column_labels_[0]
-        means = importance.group_means(X, found, found.max() + 1)
-        percent = 100 * importance.topic_means(means, self.labels_[known], G) / means.mean(axis=0)
+        self.labels_[with_terms] = topics
+        groups = self.mixture_.column_labels_[0]
+        means = importance.group_means(X, groups, groups.max() + 1)
+        percent = 100 * importance.topic_means(means, topics, G) / means.mean(axis=0)
         order = importance.group_order(percent)
         self.importance_, self._group_means = percent[:, order], means.mean(axis=0)[order]
-        self.term_labels_ = np.argsort(order)[found]
-        blocks = self.mixture_.blocks_[0].blocks
-        self.term_groups_ = [
-            importance.ranked_terms(self.terms_[found == k], correlation(np.asarray(blocks[k]))) for k in order
-        ]
+        self.term_labels_ = np.argsort(order)[groups]
+        correlations = [correlation(np.asarray(block)) for block in self.mixture_.blocks_[0].blocks]
+        self.term_groups_ = [importance.ranked_terms(self.terms_[groups == k], correlations[k]) for k in order]
         self.group_names_ = [importance.name_of(group, len(self.terms_)) for group in self.term_groups_]
+        sizes = np.bincount(topics, minlength=G).tolist()
+        rated = [None] * G if ratings is None else importance.topic_means(ratings, self.labels_, G).tolist()
         tops = [tuple(self.group_names_[k] for k in importance.top_groups(row)) for row in self.importance_]
-        typical = importance.typical(X, self.mixture_.means_[self.components_], self.labels_[known])
-        documents = [tuple(known[list(rows)].tolist()) for rows in typical]
-        self.topics_ = importance.topics(self.labels_, ratings, tops, documents)
+        typical = importance.typical_documents(X, self.mixture_.means_[self.components_], topics)
+        documents = [tuple(with_terms[rows].tolist()) for rows in typical]
+        described = zip(sizes, rated, tops, documents, strict=True)
+        self.topics_ = [importance.Topic(size, size / N, *others) for size, *others in described]
 
     def _warn(self, ratings: FloatArray | None) -> None:
         messages, empty = [], self.without_terms_
@@ -328,7 +320,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
 
     def _weigh(self, documents: Any) -> FloatArray:
         check_is_fitted(self)
-        return self._lexicon.weigh(documents)
+        return self._lexicon.weights(documents)
 
     def _heading(self) -> str:
         return (
@@ -348,10 +340,10 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         random_state: RandomState = None,
         callback: Callable[[int, int], object] | None = None,
     ) -> Stability:
-        """How often the term groups come back when the documents are weighed at random.
+        """How often the term groups come back when the documents get random weights.
 
         Topics are not refitted. See `GaussianBiclustering.stability`.
         """
         X = self._weigh(documents)
-        rows, names = X[X.any(axis=1)], [str(term) for term in self.terms_]
-        return mixture_stability(self.mixture_, rows, n_resamples, 0, None, None, random_state, callback, names)
+        X, names = X[X.any(axis=1)], [str(term) for term in self.terms_]
+        return mixture_stability(self.mixture_, X, n_resamples, 0, None, None, random_state, callback, names)

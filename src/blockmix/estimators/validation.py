@@ -1,38 +1,46 @@
-"""Inputs: what a user gives as X and sample_weight becomes rows, checked, and the estimator remembers its columns.
+"""Inputs: check X and sample_weight, turn them into `Rows`, and keep the columns with the estimator.
 
-An estimator and its data come in; `Rows` go out. Data in memory are checked by scikit-learn as a whole, data that need
-not fit there as they are read.
+Data in memory are checked by scikit-learn as a whole, data that need not fit there as they are read. The paper has no
+counterpart.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from blockmix.partition import FloatArray
-from blockmix.rows import Rows, in_memory, is_elsewhere, opened
+from blockmix.rows import ArrayRows, Rows, opened
 
 _TYPES = [np.float64, np.float32]
 
 
 def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows:
     """Standardized rows, at least two and one per component; the estimator takes over their columns."""
-    least = max(2, estimator.n_components)
+    G, rows = estimator.n_components, None
+    least = max(2, G)
     if is_elsewhere(X):
-        rows = opened(X, counts(sample_weight, None, least), gaps=takes_gaps(estimator)).measured()
+        rows = opened(X, counts(sample_weight, None, least), allow_missing=takes_missing(estimator)).measured()
         if rows.n_rows < 2:
             raise ValueError(f"X has {rows.n_rows} row: at least 2 are needed")
-        _refuse_few(estimator, rows.n_rows)
-        _remember(estimator, rows)
     else:
         X = matrix(estimator, X, accept_sparse="csr", ensure_min_samples=2)
-        _refuse_few(estimator, X.shape[0])
-        rows = in_memory(X, counts(sample_weight, X, least)).measured()
+    n_rows = X.shape[0] if rows is None else rows.n_rows
+    if n_rows < G:
+        raise ValueError(f"n_components={G} exceeds the n_samples={n_rows} rows of X")
+    if rows is not None:
+        _remember(estimator, rows)
+    else:
+        weights = counts(sample_weight, X, least)
+        rows = (opened(X, weights, allow_missing=True) if issparse(X) else ArrayRows.of(X, weights)).measured()
     if 0 < rows.total_weight < least:
         raise ValueError(f"the rows of X that have values count {rows.total_weight:g}: at least {least} are needed")
     return rows
@@ -41,14 +49,24 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
 def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None, cast: bool = True) -> Rows:
     """Rows in their own units, with the columns and the resolution of the fit, and in its type if `cast`."""
     dtype = estimator.means_.dtype if cast else None
+    rows: Rows
     if is_elsewhere(X):
-        rows = opened(X, counts(sample_weight, None, 0), dtype, takes_gaps(estimator))
+        rows = opened(X, counts(sample_weight, None, 0), dtype, takes_missing(estimator))
         _compare(estimator, rows)
     else:
         X = matrix(estimator, X, accept_sparse="csr", reset=False)
         X = X.astype(dtype or X.dtype, copy=False)
-        rows = in_memory(X, counts(sample_weight, X, 0))
-    return rows.resolved(getattr(estimator, "resolution_", rows.resolution))
+        weights = counts(sample_weight, X, 0)
+        rows = opened(X, weights, allow_missing=True) if issparse(X) else ArrayRows.of(X, weights)
+    return rows.replace(resolution=getattr(estimator, "resolution_", rows.resolution))
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X need not be in memory: then it is checked as it is read, and not by scikit-learn beforehand."""
+    if isinstance(X, (str, os.PathLike, np.memmap, Iterator)) or hasattr(X, "pieces"):
+        return True
+    is_dask = hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")  # told without importing Dask
+    return is_dask or (callable(X) and not hasattr(X, "__array__"))
 
 
 def check_whole(name: str, value: object, least: int = 1) -> None:
@@ -57,41 +75,41 @@ def check_whole(name: str, value: object, least: int = 1) -> None:
         raise ValueError(f"{name}={value!r} must be a whole number that is at least {least}")
 
 
-def takes_gaps(estimator: Any) -> bool:
+def takes_missing(estimator: Any) -> bool:
     """Whether an estimator takes rows with missing values."""
     return bool(get_tags(estimator).input_tags.allow_nan)
 
 
-def matrix(estimator: Any, X: Any, gaps: bool | None = None, **checks: Any) -> Any:
+def matrix(estimator: Any, X: Any, allow_missing: bool | None = None, **checks: Any) -> Any:
     """X as a matrix of numbers, checked by scikit-learn; what is wrong with a data frame is said by column.
 
-    NaN is a missing value where the estimator takes them, and refused where it does not; `gaps` overrides that.
+    NaN is a missing value if the estimator takes them, and refused otherwise; `allow_missing` overrides that.
     """
-    gaps = takes_gaps(estimator) if gaps is None else gaps
+    if allow_missing is None:
+        allow_missing = bool(get_tags(estimator).input_tags.allow_nan)
+    plain = _plain(X) if isinstance(X, np.ma.MaskedArray) or hasattr(X, "isetitem") else X
+    finite = "allow-nan" if allow_missing else True
     try:
-        return validate_data(
-            estimator, _plain(X), dtype=_TYPES, ensure_all_finite="allow-nan" if gaps else True, **checks
-        )
+        return validate_data(estimator, plain, dtype=_TYPES, ensure_all_finite=finite, **checks)
     except (TypeError, ValueError) as error:
-        _explain(X, error, gaps)
+        _explain(X, error, allow_missing)
         raise
 
 
 def _plain(X: Any) -> Any:
-    """X with NaN for missing values that scikit-learn does not convert.
+    """A masked array or data frame with NaN for missing values that scikit-learn does not convert.
 
     These are masked cells, whose hidden values it would use, and pandas.NA in object columns.
     """
     if isinstance(X, np.ma.MaskedArray):
         return np.ma.filled(X.astype(np.result_type(X.dtype, np.float32)), np.nan)
-    if hasattr(X, "isetitem"):
-        for j in [j for j, dtype in enumerate(X.dtypes) if dtype.kind == "O"]:
-            column, X = X.iloc[:, j], X.copy(deep=False)
-            X.isetitem(j, np.where(column.isna(), np.nan, column.to_numpy()))
+    for j in [j for j, dtype in enumerate(X.dtypes) if dtype.kind == "O"]:
+        column, X = X.iloc[:, j], X.copy(deep=False)
+        X.isetitem(j, np.where(column.isna(), np.nan, column.to_numpy()))
     return X
 
 
-def _explain(X: Any, error: Exception, gaps: bool) -> None:
+def _explain(X: Any, error: Exception, allow_missing: bool) -> None:
     """Raise an error that names the columns that are not numbers, infinite or, unless taken, NaN."""
     is_frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
     if is_frame and len(X):
@@ -109,18 +127,19 @@ def _explain(X: Any, error: Exception, gaps: bool) -> None:
             f"{'column' if one else 'columns'} {_listed(words)} {'holds' if one else 'hold'} text or dates, not "
             f"numbers: drop or encode such columns{advice}"
         ) from None
-    refused = np.isinf if gaps else lambda column: ~np.isfinite(column)
+    refused = np.isinf if allow_missing else lambda column: ~np.isfinite(column)
     counts = {name: int(refused(column).sum()) for name, column in values.items() if column.dtype.kind == "f"}
     wrong = [f"{name} ({count})" for name, count in counts.items() if count]
     if wrong:
         raise ValueError(
-            f"X has {'infinity' if gaps else 'NaN or infinity'} in column {_listed(wrong)}: the number of such cells "
-            f"is in brackets; fill or drop them{'' if gaps else ', or use GaussianBiclustering, which takes NaN'}"
+            f"X has {'infinity' if allow_missing else 'NaN or infinity'} in column {_listed(wrong)}: the number of "
+            "such cells is in brackets; fill or drop them"
+            f"{'' if allow_missing else ', or use GaussianBiclustering, which takes NaN'}"
         ) from None
 
 
 def _are_numbers(column: Any) -> bool:
-    """Whether a data frame of one column can be converted to numbers; dates could be, but are none."""
+    """Whether a data frame of one column can be converted to numbers; dates could be, but are refused."""
     try:
         check_array(column, dtype=_TYPES, ensure_all_finite=False)
     except (TypeError, ValueError):
@@ -130,11 +149,6 @@ def _are_numbers(column: Any) -> bool:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-
-
-def _refuse_few(estimator: Any, n_rows: int) -> None:
-    if n_rows < estimator.n_components:
-        raise ValueError(f"n_components={estimator.n_components} exceeds the n_samples={n_rows} rows of X")
 
 
 def counts(sample_weight: ArrayLike | None, X: Any, least: int) -> FloatArray | None:

@@ -190,7 +190,7 @@ def best_shapes(
     definite = definite_correlation(R)
     for group in partition.groups:
         block, c = definite[np.ix_(group, group)], len(group)
-        able = [m for m in models if offered(m, c) and m.rows_needed(c) < max(n_rows, 2)] or [FULL]
+        able = [m for m in models if offered(m, c) and min(c, m.rank) < max(n_rows, 2)] or [FULL]
         worth = [
             -0.5 * n_rows * m.fit(block).deviance - price * m.n_parameters(c) - m.choice_price(c, len(R)) for m in able
         ]

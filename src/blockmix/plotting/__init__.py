@@ -1,12 +1,17 @@
 """Figures of matrices, partitions and trees (matplotlib); every function takes and returns Axes.
 
-Functions take plain values, so any model can be drawn; the `plot_*` methods of the estimators call them. Colors are
-color-blind safe, signed data are centered at zero, and tables with thousands of columns are averaged to what can be
-seen. matplotlib is imported with the first figure.
+Functions take plain values, so they draw any model; the `plot_*` methods of the estimators call them. Colors are
+color-blind safe, signed data are centered at zero, and tables with thousands of columns are averaged to the pixels of
+a figure. matplotlib is imported with the first figure.
 """
 
-from blockmix.plotting.curves import dendrogram, likelihood_trace, selection_curve
-from blockmix.plotting.groups import cluster_stability, group_comparison
+from blockmix.plotting.curves import (
+    cluster_stability,
+    dendrogram,
+    group_comparison,
+    likelihood_trace,
+    selection_curve,
+)
 from blockmix.plotting.heatmaps import (
     checkerboard,
     correlation_heatmap,

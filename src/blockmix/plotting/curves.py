@@ -1,4 +1,7 @@
-"""Curves: the tree of the columns and its cut, the objective by iteration, criteria by number of components."""
+"""Curves: the tree of the columns, the objective by iteration, criteria by number of components; and the column groups.
+
+The column groups of several components stand side by side, with the columns that change group marked.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from blockmix.grouping.hierarchical import cut, spans
-from blockmix.partition import FloatArray, Partition
-from blockmix.plotting.axes import axes_or_new, group_color, name_columns, whole_numbers
-from blockmix.plotting.style import current, points
+from blockmix.partition import FloatArray, IntArray, Partition
+from blockmix.plotting.style import axes_or_new, current, group_color, name_columns, points
+from blockmix.plotting.views import aligned_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS = "osD^vPX*"
-_MOST_BRANCHES = 300  # more branches than this are rasterized in vector files
+_MAX_BRANCHES = 300  # more branches are rasterized in vector files
 
 
 def dendrogram(
@@ -41,7 +44,7 @@ def dendrogram(
     title : str
     ax : Axes, optional
     """
-    ax = axes_or_new(ax, 8, 4)  # first: says how to install matplotlib
+    ax = axes_or_new(ax, 8, 4)  # first: its error says how to install matplotlib
     from matplotlib.collections import LineCollection
 
     p, order = len(tree) + 1, spans(tree)[0]
@@ -50,44 +53,34 @@ def dendrogram(
     partition = Partition(np.arange(p)) if n_groups is None else cut(tree, n_groups)
     lines, colors = _branches(tree, partition)
     ax.add_collection(
-        LineCollection(lines, colors=colors, linewidths=1.2 if p <= 200 else 0.6, rasterized=p > _MOST_BRANCHES)
+        LineCollection(lines, colors=colors, linewidths=1.2 if p <= 200 else 0.6, rasterized=p > _MAX_BRANCHES)
     )
     heights = np.concatenate([[0.0], tree[:, 2], [tree[:, 2].max(initial=1e-9) * 1.05]])
     if n_groups is not None:
         level = (heights[p - n_groups] + heights[p - n_groups + 1]) / 2
         ax.axhline(level, color="black", linestyle="--", linewidth=1)
-        ax.text(
-            0.995,
-            level,
-            f"{n_groups} group{'' if n_groups == 1 else 's'}",
-            transform=ax.get_yaxis_transform(),
-            ha="right",
-            va="bottom",
-            fontsize=points(8),
-        )
+        label, place = f"{n_groups} group{'' if n_groups == 1 else 's'}", ax.get_yaxis_transform()
+        ax.text(0.995, level, label, transform=place, ha="right", va="bottom", fontsize=points(8))
     ax.set_xlim(-0.5, p - 0.5)
     ax.set_ylim(0, heights[-1])
-    name_columns(ax, names, order, both=False)
-    ax.set_ylabel("distance")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.set_title(title)
-    return ax
+    name_columns(ax, names, order)
+    return _finished(ax, "distance", title)
 
 
 def _branches(tree: FloatArray, partition: Partition) -> tuple[list[FloatArray], list[str]]:
     """Lines of each merge and their color: that of the group, gray above the cut."""
     p, order = len(tree) + 1, spans(tree)[0]
-    at = np.concatenate([np.argsort(order).astype(float), np.zeros(p - 1)])
+    x = np.concatenate([np.argsort(order).astype(float), np.zeros(p - 1)])
     height = np.concatenate([np.zeros(p), tree[:, 2]])
     # Numbered in leaf order, so that neighbors have different colors.
     along = np.cumsum(np.diff(partition.labels[order], prepend=-1) != 0)[np.argsort(order)]
     group = np.concatenate([along, np.full(p - 1, -1)])
     lines, colors = [], []
     for k, (a, b) in enumerate(tree[:, :2].astype(int).tolist()):
-        at[p + k] = (at[a] + at[b]) / 2
+        x[p + k] = (x[a] + x[b]) / 2
         group[p + k] = group[a] if group[a] == group[b] else -1
-        lines.append(np.array([[at[a], height[a]], [at[a], tree[k, 2]], [at[b], tree[k, 2]], [at[b], height[b]]]))
-        colors.append(current().alone if group[p + k] < 0 else group_color(int(group[p + k]), 2))
+        lines.append(np.array([[x[a], height[a]], [x[a], tree[k, 2]], [x[b], tree[k, 2]], [x[b], height[b]]]))
+        colors.append(current().alone if group[p + k] < 0 else group_color(int(group[p + k])))
     return lines, colors
 
 
@@ -105,15 +98,10 @@ def likelihood_trace(trace: ArrayLike, *, title: str = "", ax: Axes | None = Non
         raise ValueError("the trace is empty: fit the model first")
     ax = axes_or_new(ax, 6, 3.5)
     marker = "o" if len(values) <= 40 else None
-    ax.plot(np.arange(1, len(values) + 1), values, color=group_color(0, 2), marker=marker, markersize=4)
-    last = f"{values[-1]:.1f}".replace("-", "\N{MINUS SIGN}")  # as the axis has it
+    ax.plot(np.arange(1, len(values) + 1), values, color=group_color(0), marker=marker, markersize=4)
+    last = f"{values[-1]:.1f}".replace("-", "\N{MINUS SIGN}")  # as on the axis
     ax.annotate(last, (len(values), values[-1]), xytext=(0, -12), textcoords="offset points", ha="right")
-    whole_numbers(ax)
-    ax.set_xlabel("iteration")
-    ax.set_ylabel("objective")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.set_title(title)
-    return ax
+    return _finished(ax, "objective", title, "iteration")
 
 
 def selection_curve(table: Any, *, criterion: str | None = None, title: str = "", ax: Axes | None = None) -> Axes:
@@ -144,7 +132,7 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
         label = ", ".join([str(getattr(row, line)), *(f"{key}={value}" for key, value in row.kind.items())])
         curves.setdefault(label, []).append((getattr(row, x), getattr(row, name)))
     for i, (label, places) in enumerate(curves.items()):
-        color = group_color(i, 2)
+        color = group_color(i)
         ax.plot(
             *np.transpose(sorted(places)), color=color, marker=_MARKERS[i % len(_MARKERS)], markersize=5, label=label
         )
@@ -155,9 +143,95 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
     if len(curves) > 1:
         heading = "components" if over_groups else "column groups"
         ax.legend(title=heading, fontsize=points(8), frameon=False, ncols=1 + len(curves) // 9)
-    whole_numbers(ax)
-    ax.set_xlabel("number of column groups" if over_groups else "number of components")
-    ax.set_ylabel(name.upper())
+    return _finished(ax, name.upper(), title, f"number of {'column groups' if over_groups else 'components'}")
+
+
+def _finished(ax: Axes, label: str, title: str, numbers: str = "") -> Axes:
+    """Label the Axes and remove its frame; `numbers` names the x axis and limits its ticks to whole numbers."""
+    if numbers:
+        from matplotlib.ticker import MaxNLocator
+
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_xlabel(numbers)
+    ax.set_ylabel(label)
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_title(title)
+    return ax
+
+
+def group_comparison(
+    column_labels: IntArray,
+    *,
+    names: Sequence[str] | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Column groups of each component; groups that share most columns have the same letter and color.
+
+    A column alone is gray. The row "moves" marks the columns whose letter differs between components.
+
+    Parameters
+    ----------
+    column_labels : array of shape (G, p)
+        Group of each column in each component.
+    names : sequence of str, optional
+        Column names; shown, like the letters, up to 60 columns.
+    title : str
+    ax : Axes, optional
+    """
+    families = aligned_labels(column_labels)
+    G, p = families.shape
+    ax = axes_or_new(ax, max(5.0, min(12.0, 1.5 + 0.3 * p)), 1.6 + 0.4 * G)  # first, as in `dendrogram`
+    from matplotlib.colors import to_rgb
+
+    order = np.lexsort(families[::-1])
+    families = families[:, order]
+    moves = (families != families[0]).any(axis=0)
+    sizes = [np.bincount(row) for row in families]
+    colors = [[group_color(int(k), int(sizes[g][k])) for k in row] for g, row in enumerate(families)]
+    pixels = np.array([[to_rgb(color) for color in line] for line in colors])
+    ax.imshow(pixels, aspect="auto", interpolation="nearest", extent=(-0.5, p - 0.5, G - 0.5, -0.5))
+    strip = (-0.5, p - 0.5, G - 0.1, G - 0.42)
+    ax.imshow(moves[None], cmap="binary", vmin=0, vmax=1, aspect="auto", interpolation="nearest", extent=strip)
+    ax.set_ylim(G - 0.1, -0.5)
+    ax.hlines(np.arange(G) + 0.5, -0.5, p - 0.5, color="white", linewidth=2)
+    if p <= current().names:
+        for g, j in np.ndindex(G, p):
+            color = "black" if sizes[g][families[g, j]] == 1 else "white"
+            letter = _letter(int(families[g, j]))
+            ax.text(j, g, letter, ha="center", va="center", color=color, fontsize=points(8), weight="bold")
+    labels = [*(f"component {g}" for g in range(G)), f"moves ({int(moves.sum())})"]
+    ax.set_yticks([*range(G), G - 0.26], labels, fontsize=points(8))
+    ax.tick_params(length=0)
+    name_columns(ax, names, order)
+    ax.set_title(title)
+    return ax
+
+
+def _letter(number: int) -> str:
+    """Letter of a set of matching groups: A to Z, then AA, AB and so on."""
+    return ("" if number < 26 else _letter(number // 26 - 1)) + chr(ord("A") + number % 26)
+
+
+def cluster_stability(clusters: Sequence[Any], *, ax: Axes | None = None) -> Axes:
+    """Stability of each cluster as a bar and its certainty as a mark; lines are the levels of likely and firm.
+
+    Parameters
+    ----------
+    clusters : sequence of ClusterStability
+        Such as ``model.stability(X).clusters``.
+    ax : Axes, optional
+    """
+    ax = axes_or_new(ax, 5, 1.2 + 0.4 * len(clusters))
+    y = np.arange(len(clusters))
+    ax.barh(y, [cluster.stability for cluster in clusters], height=0.6, color=group_color(0), label="stability")
+    ax.plot([cluster.certainty for cluster in clusters], y, "k|", markersize=14, markeredgewidth=2, label="certainty")
+    for level in (0.85, 0.95):
+        ax.axvline(level, color=current().alone, linewidth=1, linestyle="--", zorder=0)
+    labels = [f"component {cluster.component}\n{cluster.rows} rows" for cluster in clusters]
+    ax.set_yticks(y, labels, fontsize=points(8))
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("Jaccard index with the most similar cluster of a refit, mean")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, frameon=False, fontsize=points(8))
     return ax

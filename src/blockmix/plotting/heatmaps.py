@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.partition import FloatArray, IntArray, Partition
-from blockmix.plotting.axes import MOST_PIXELS, axes_or_new, borders, color_scale, name_columns, new_axes, sharp
-from blockmix.plotting.binning import binned, bins
-from blockmix.plotting.style import current, points
-from blockmix.plotting.views import board_view
+from blockmix.plotting.style import axes_or_new, color_scale, current, name_columns, new_axes, points
+from blockmix.plotting.views import binned, bins, board_view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MAX_PIXELS = 1000  # along one side: a figure shows no more
 
 
 def correlation_heatmap(
@@ -41,7 +41,7 @@ def correlation_heatmap(
         Where to draw; by default a new figure.
     """
     ax = axes_or_new(ax, 6, 5.5)
-    image = _correlations(ax, R, partition, names, title)
+    image = _draw_matrix(ax, R, partition, names, title)
     color_scale(image, ax, "correlation")
     return ax
 
@@ -74,20 +74,17 @@ def correlation_pair(
     -------
     array of two Axes
     """
-    left, right = _two_axes() if ax is None else ax
+    if ax is None:
+        ax = new_axes(1, 2, 11.5, 5.5) if current().width is None else new_axes(2, 1, 6, 11)
+    left, right = ax
     before = f"{title}: " if title else ""
-    _correlations(left, observed, partition, names, f"{before}observed")
-    image = _correlations(right, estimated, partition, names, f"{before}estimated")
+    _draw_matrix(left, observed, partition, names, f"{before}observed")
+    image = _draw_matrix(right, estimated, partition, names, f"{before}estimated")
     if colorbar:
         color_scale(image, [left, right], "correlation")
     pair = np.empty(2, dtype=object)
     pair[:] = [left, right]
     return pair
-
-
-def _two_axes() -> Any:
-    """Two Axes side by side, or in the width of one column below each other."""
-    return new_axes(1, 2, 11.5, 5.5) if current().width is None else new_axes(2, 1, 6, 11)
 
 
 def share_heatmap(
@@ -111,12 +108,12 @@ def share_heatmap(
     ax : Axes, optional
     """
     ax = axes_or_new(ax, 6, 5.5)
-    image = _correlations(ax, shares, partition, names, title, shares=True)
+    image = _draw_matrix(ax, shares, partition, names, title, shares=True)
     color_scale(image, ax, "share of resamples in one group")
     return ax
 
 
-def _correlations(
+def _draw_matrix(
     ax: Axes,
     R: FloatArray,
     partition: Partition,
@@ -130,12 +127,12 @@ def _correlations(
     p, order = partition.n_columns, partition.order
     if R.shape != (p, p):
         raise ValueError(f"a correlation matrix of shape {R.shape} does not fit a partition of {p} columns")
-    cells = bins(p, MOST_PIXELS)
-    shown = binned(R[np.ix_(order, order)], cells, cells)
+    cells = bins(p, MAX_PIXELS)
+    values = binned(R[np.ix_(order, order)], cells, cells)
     map_name, lowest = (current().shares, 0.0) if shares else (current().signed, -1.0)
-    image = ax.imshow(sharp(shown), cmap=map_name, vmin=lowest, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
+    image = ax.imshow(_sharp(values), cmap=map_name, vmin=lowest, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
     column = ax.get_window_extent().width * 72 / (ax.figure.dpi * p)  # width in points
-    for start, size in zip(borders(partition.sizes), partition.sizes, strict=False):
+    for start, size in zip(_borders(partition.sizes), partition.sizes, strict=False):
         # Frames around many single columns, or wider than a tenth of their block, would hide the picture.
         width = min(1.2, 0.1 * size * column)
         if (size > 1 or p <= 100) and width > 0.1:
@@ -144,6 +141,22 @@ def _correlations(
     name_columns(ax, names, order, both=True)
     ax.set_title(title)
     return image
+
+
+def _sharp(values: FloatArray) -> FloatArray:
+    """Values repeated to at least 400 along each side.
+
+    An image that matplotlib shrinks along one side is smoothed along the other too, which would blur a few columns of
+    many rows.
+    """
+    for axis in (0, 1):
+        values = np.repeat(values, -(-400 // values.shape[axis]), axis=axis)
+    return values
+
+
+def _borders(sizes: IntArray) -> IntArray:
+    """Where adjacent groups of these sizes begin, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def checkerboard(
@@ -157,7 +170,7 @@ def checkerboard(
 ) -> Axes:
     """Standardized data as a checkerboard: rows sorted by cluster, columns by group.
 
-    Within a cluster, rows are sorted along its leading direction. More rows or columns than can be seen are averaged,
+    Within a cluster, rows are sorted along its leading direction. A table larger than the figure's pixels is averaged,
     but never across clusters.
 
     Parameters
@@ -178,19 +191,19 @@ def checkerboard(
     ax = axes_or_new(ax, 8, 6)
     clusters, labels = np.unique(row_labels, return_inverse=True)
     sizes = np.bincount(labels)
-    board = board_view(X, labels, order, (MOST_PIXELS, MOST_PIXELS))
+    board = board_view(X, labels, order, (MAX_PIXELS, MAX_PIXELS))
     # All bins have the same height, so a cluster's height is its share of the bins.
-    edges = np.searchsorted(board.row_bins, borders(sizes))
+    edges = np.searchsorted(board.row_bins, _borders(sizes))
     extent = (-0.5, p - 0.5, edges[-1] - 0.5, -0.5)
-    limit, values = board.limit, sharp(board.values)
+    limit, values = board.limit, _sharp(board.values)
     image = ax.imshow(values, cmap=current().signed, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
     ax.hlines(edges[1:-1] - 0.5, -0.5, p - 0.5, color="black", linewidth=1.5)
     if partition.n_groups <= p // 2 or p <= 100:
-        ax.vlines(borders(partition.sizes)[1:-1] - 0.5, -0.5, edges[-1] - 0.5, color="black", linewidth=0.7)
+        ax.vlines(_borders(partition.sizes)[1:-1] - 0.5, -0.5, edges[-1] - 0.5, color="black", linewidth=0.7)
     ticks = [f"{name}\n{size} row{'' if size == 1 else 's'}" for name, size in zip(clusters, sizes, strict=True)]
     ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, ticks, fontsize=points(8))
     ax.tick_params(axis="y", length=0)
-    name_columns(ax, names, order, both=False)
+    name_columns(ax, names, order)
     ax.set_title(title)
     color_scale(image, ax, "standard deviations from the column's mean", extend="both")
     return ax

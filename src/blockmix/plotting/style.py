@@ -1,13 +1,18 @@
-"""Style: colors and sizes of all figures, for the screen or for print."""
+"""Style: colors and sizes of figures for the screen or for print, new Axes, and the column names that fit on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from blockmix.partition import IntArray
 from blockmix.rows.files import needed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -23,11 +28,11 @@ class Style:
     alone : str
         Color of a column alone.
     names : int
-        The most column names along one side.
+        Largest number of column names along one side.
     font : float
-        Size of fonts, relative to those on a screen.
+        Size of fonts relative to the screen.
     width : float or None
-        Width of new figures in inches; None is that of each figure.
+        Width of new figures in inches; None leaves it to each figure.
     """
 
     signed: str
@@ -44,7 +49,7 @@ _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7
 _GRAYS = ("#1a1a1a", "#6e6e6e", "#3d3d3d", "#8a8a8a", "#2b2b2b", "#7c7c7c", "#515151", "#969696")
 STYLES = {
     "screen": Style("RdBu_r", "Blues", _COLORS, "#a9aeb5", 60, 1.0, None),
-    # One column of a journal is 85 mm wide. Lightness alone tells values apart: white is -1, black is 1.
+    # One column of a journal is 85 mm wide. Values differ in lightness only: white is -1, black is 1.
     "paper": Style("Greys", "Greys", _GRAYS, "#cfcfcf", 40, 0.7, 85 / 25.4),
 }
 _style: ContextVar[Style] = ContextVar("style", default=STYLES["screen"])
@@ -83,5 +88,49 @@ def style(name: str) -> Iterator[None]:
 
 
 def points(size: float) -> float:
-    """A font size, relative to those of the style."""
+    """A font size in the scale of the style."""
     return size * current().font
+
+
+def new_axes(rows: int, columns: int, width: float, height: float) -> Any:
+    """Axes of a new figure of this size in inches, or of the style's width; an array of them if there are several."""
+    pyplot = needed("matplotlib.pyplot", "app")
+    if (column := current().width) is not None:
+        width, height = column, height * min(1.0, column / width * 1.2)  # room for the names, which shrink less
+    # savefig takes the resolution of the figure; letters are hard to read at matplotlib's 100 dots per inch.
+    return pyplot.subplots(rows, columns, figsize=(width, height), dpi=150, layout="constrained")[1]
+
+
+def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
+    """The given Axes, or the Axes of a new figure of this size in inches."""
+    return new_axes(1, 1, width, height) if ax is None else ax
+
+
+def color_scale(image: Any, ax: Axes | list[Axes], label: str, **settings: Any) -> Any:
+    """The color scale of an image: beside it, or below it in the width of one column."""
+    figure = (ax if isinstance(ax, list) else [ax])[0].figure
+    place = {"shrink": 0.8} if current().width is None else {"location": "bottom", "aspect": 40, "pad": 0.04}
+    return figure.colorbar(image, ax=ax, label=label, **(place | settings))
+
+
+def group_color(number: int, size: int = 2) -> str:
+    """Color of the group with this number; gray for a column alone."""
+    look = current()
+    return look.alone if size == 1 else look.groups[number % len(look.groups)]
+
+
+def name_columns(ax: Axes, names: Sequence[str] | None, order: IntArray, *, both: bool = False) -> None:
+    """Label the x axis, or both axes, with the column names if they fit, else with the number of columns."""
+    p = len(order)
+    if names is not None and len(names) != p:
+        raise ValueError(f"names has {len(names)} entries for {p} columns: give one per column")
+    if names is not None and p <= current().names:
+        labels = [names[j] for j in order]
+        ax.set_xticks(range(p), labels, rotation=90, fontsize=points(7))
+        if both:
+            ax.set_yticks(range(p), labels, fontsize=points(7))
+        return
+    ax.set_xlabel(f"{p} columns in group order")
+    ax.set_xticks([])
+    if both:
+        ax.set_yticks([])

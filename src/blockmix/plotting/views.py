@@ -1,32 +1,29 @@
 """Views: what a fitted model shows, as plain arrays that the figures and the report draw.
 
 For each component, the observed and estimated correlations and the tree of the columns; for the data, the checkerboard;
-and one numbering of the groups that makes components comparable.
+and one numbering of the groups that makes components comparable. Large matrices are averaged over bins, which are given
+by where each begins, with the end of the last appended, shape (bins + 1,).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 
-from blockmix.blocks.blocks import BlockCovariance
+from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import Moments, correlation
-from blockmix.grouping.hierarchical import cut, spans, tree_of
+from blockmix.grouping.hierarchical import tree_of
 from blockmix.partition import FloatArray, IntArray, Partition
-from blockmix.plotting.binning import binned, bins, cluster_bins
 
 _CHUNK = 65_536  # rows
 
 
-@dataclass(frozen=True, eq=False)
-class ComponentView:
+class ComponentView(NamedTuple):
     """One component: its groups, its correlations and the tree of its columns.
 
     Attributes
@@ -46,25 +43,8 @@ class ComponentView:
     observed: FloatArray | None
     tree: FloatArray
 
-    @cached_property
-    def order(self) -> IntArray:
-        """Columns in leaf order of the tree, in which the groups of every cut are contiguous, shape (p,)."""
-        return spans(self.tree)[0]
 
-    @property
-    def min_groups(self) -> int:
-        """Fewest groups worth cutting: estimated correlations do not show which groups are close."""
-        return 1 if self.observed is not None else self.partition.n_groups
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the fitted groups are a cut of the tree; EM and other groupings may end at another partition."""
-        return cut(self.tree, self.partition.n_groups) == self.partition
-
-
-def component_view(
-    block: BlockCovariance, X: FloatArray | None, weights: FloatArray | None, model: Any
-) -> ComponentView:
+def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | None, model: Any) -> ComponentView:
     """View of a component with this covariance, from rows X, shape (N, p), that count `weights`, shape (N,)."""
     estimated = correlation(block.dense())
     observed = None if X is None else observed_correlation(X, weights)
@@ -75,14 +55,20 @@ def component_view(
 def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Correlation of weighted rows, shape (p, p); a column that does not vary is uncorrelated with all others.
 
-    With missing values, that of two columns comes from the rows that have both.
+    With missing values, the correlation of two columns is that of the rows that have both.
     """
     if np.isnan(X).any():
         return _pairwise_correlation(X, np.ones(len(X)) if weights is None else weights)
-    # In chunks: selecting and centering the rows copies them.
-    parts = [slice(start, start + _CHUNK) for start in range(0, len(X), _CHUNK)]
-    moments = (_moments(X[part], None if weights is None else weights[part]) for part in parts)
-    S = reduce(Moments.merge, moments).scatter
+    total = None
+    for start in range(0, len(X), _CHUNK):  # in chunks: selecting and centering the rows copies them
+        rows, counts = X[start : start + _CHUNK], None if weights is None else weights[start : start + _CHUNK]
+        if counts is not None:
+            counted = counts > 1e-9  # rows of other components would only cost time
+            rows, counts = rows[counted], counts[counted]
+        moments = Moments.of(rows.astype(float, copy=False), counts)
+        total = moments if total is None else total.merge(moments)
+    assert total is not None
+    S = total.scatter
     varies = S.diagonal() > 0
     S = np.where(varies[:, None] & varies, S, 0.0)
     np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
@@ -91,26 +77,18 @@ def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> Fl
 
 def _pairwise_correlation(X: FloatArray, weights: FloatArray) -> FloatArray:
     """Σ z_i z_j / √(Σ z_i² Σ z_j²) over the rows that have both columns; z is the difference from a column's mean."""
-    there = (~np.isnan(X)).astype(float)
+    present = (~np.isnan(X)).astype(float)
     root = np.sqrt(weights)[:, None]
-    total = np.maximum(weights @ there, np.finfo(float).tiny)
-    Z = np.where(there > 0, X - (weights @ np.nan_to_num(X.astype(float))) / total, 0.0) * root
-    squares = (Z**2).T @ there
+    total = np.maximum(weights @ present, np.finfo(float).tiny)
+    Z = np.where(present > 0, X - (weights @ np.nan_to_num(X.astype(float))) / total, 0.0) * root
+    squares = (Z**2).T @ present
     norms = np.sqrt(squares * squares.T)
     R: FloatArray = np.divide(Z.T @ Z, norms, out=np.zeros_like(norms), where=norms > 0)
     np.fill_diagonal(R, 1.0)
     return R
 
 
-def _moments(X: FloatArray, weights: FloatArray | None) -> Moments:
-    if weights is None:
-        return Moments.of(X.astype(float, copy=False))
-    counted = weights > 1e-9  # rows of other components would only cost time
-    return Moments.of(X[counted].astype(float, copy=False), weights[counted])
-
-
-@dataclass(frozen=True, eq=False)
-class BoardView:
+class BoardView(NamedTuple):
     """The checkerboard: standardized data averaged to the cells of a picture, rows sorted by cluster.
 
     Attributes
@@ -132,31 +110,55 @@ class BoardView:
     column_bins: IntArray
 
 
-def board_view(X: FloatArray, labels: IntArray, columns: IntArray, most: tuple[int, int]) -> BoardView:
-    """Checkerboard of rows X with cluster labels 0, 1, …, columns in the given order, in at most `most` cells."""
-    Z = StandardScaler().fit_transform(np.asarray(X, dtype=float))
-    order = row_order(np.nan_to_num(Z), labels)
-    row_bins, column_bins = cluster_bins(np.bincount(labels), most[0]), bins(len(columns), most[1])
-    values = binned(Z[np.ix_(order, columns)], row_bins, column_bins)
-    limit = float(np.clip(np.nanquantile(np.abs(values), 0.99), 0.5, 4))
-    return BoardView(values, limit, order, row_bins, column_bins)
+def board_view(X: FloatArray, labels: IntArray, columns: IntArray, max_cells: tuple[int, int]) -> BoardView:
+    """Checkerboard of rows X with cluster labels 0, 1, …, columns in the given order, in about `max_cells` bins.
 
-
-def row_order(Z: FloatArray, labels: IntArray) -> IntArray:
-    """Rows sorted by cluster and, within a cluster, along its leading direction, shape (N,).
-
-    The direction comes from power iterations with a fixed start, so the order is reproducible.
+    Rows are sorted by cluster and, within a cluster, along its leading direction. It comes from power iterations with a
+    fixed start, so the order is reproducible. No bin spans two clusters.
     """
-    orders = []
+    Z = StandardScaler().fit_transform(np.asarray(X, dtype=float))
+    filled = np.nan_to_num(Z)
+    order, row_bins = np.empty(0, dtype=np.intp), [0]
     for g in np.unique(labels):
         rows = np.flatnonzero(labels == g)
-        centered = Z[rows] - Z[rows].mean(axis=0)
+        centered = filled[rows] - filled[rows].mean(axis=0)
         direction = np.linspace(1, 2, Z.shape[1])
         for _ in range(15):
             direction = (centered @ direction) @ centered
             direction /= max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
-        orders.append(rows[np.argsort(centered @ direction, kind="stable")])
-    return np.concatenate(orders)
+        starts = len(order) + bins(len(rows), max(1, max_cells[0] * len(rows) // len(labels)))
+        order = np.append(order, rows[np.argsort(centered @ direction, kind="stable")])
+        row_bins += starts[1:].tolist()
+    column_bins = bins(len(columns), max_cells[1])
+    values = binned(Z[np.ix_(order, columns)], np.array(row_bins), column_bins)
+    limit = float(np.clip(np.nanquantile(np.abs(values), 0.99), 0.5, 4))
+    return BoardView(values, limit, order, np.array(row_bins), column_bins)
+
+
+def bins(n: int, max_bins: int) -> IntArray:
+    """At most `max_bins` bins of n items, as even as possible.
+
+    Examples
+    --------
+    >>> bins(10, 3)
+    array([ 0,  3,  6, 10])
+    """
+    count = min(n, max_bins)
+    return np.arange(count + 1) * n // count
+
+
+def binned(values: FloatArray, row_bins: IntArray, column_bins: IntArray) -> FloatArray:
+    """Means of a matrix over its bins, shape (row bins, column bins); NaN where all values of a bin are missing."""
+    present = ~np.isnan(values)
+    if not present.all():
+        parts = (np.where(present, values, 0), present.astype(float))
+        sums, counts = (binned(part, row_bins, column_bins) for part in parts)
+        return np.where(counts > 0, sums / np.where(counts > 0, counts, 1), np.nan)
+    for axis, starts in enumerate((row_bins, column_bins)):
+        if len(starts) - 1 < values.shape[axis]:
+            sizes = np.expand_dims(np.diff(starts), 1 - axis)
+            values = np.add.reduceat(values, starts[:-1], axis=axis, dtype=float) / sizes
+    return values
 
 
 def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:

@@ -1,153 +1,201 @@
-"""Subject of a report: a fitted model, its rows, and what is known about them, each checked and computed once."""
+"""Subject: the fitted model and the rows that a page is about, checked and computed once.
+
+Also the form of its numbers on the page: rounded or with grouped digits, and pictures as bytes in base64.
+"""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
+from blockmix.blocks.blocks import Blocks
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.topics import TopicBiclustering
 from blockmix.partition import FloatArray, IntArray
-from blockmix.selection import SelectionTable
 
-MOST_ROWS = 20_000  # of more rows none is listed by name, and pictures show a sample
+MAX_ROWS = 20_000  # with more rows none is listed by name, and pictures show a sample
 # Missing values of Python, NumPy and pandas by their text: pandas.NA cannot be compared with anything.
 _MISSING = dict.fromkeys(("None", "nan", "NaT", "<NA>"), "")
 
 
-@dataclass(frozen=True, eq=False)
-class Classes:
-    """Known classes of the rows: their names, and the index of each row's class, -1 if unknown."""
+class Classes(NamedTuple):
+    """Known classes of the rows: their names, and the index of each row's class, −1 if unknown."""
 
     names: list[str]
     codes: IntArray
 
-    @classmethod
-    def of(cls, labels: ArrayLike) -> Classes:
-        """Classes from one label per row; None, NaN and an empty string mean unknown.
 
-        Examples
-        --------
-        >>> known = Classes.of(["b", None, "a", float("nan"), "b"])
-        >>> known.names, known.codes.tolist()
-        (['a', 'b'], [1, -1, 0, -1, 1])
-        """
-        given = np.asarray(labels, dtype=object)
-        if given.ndim != 1:
-            raise ValueError(f"labels has shape {given.shape}: give one label per row")
-        texts = [label if isinstance(label, str) else _MISSING.get(str(label), str(label)) for label in given.tolist()]
-        names = sorted({*texts} - {""})
-        number = {name: k for k, name in enumerate(names)} | {"": -1}
-        return cls(names, np.array([number[text] for text in texts], dtype=np.intp))
+class Centers(NamedTuple):
+    """Means of the components in the units of the page.
+
+    Attributes
+    ----------
+    weights : array of shape (G,)
+    overall : array of shape (p,)
+        Mean of all rows.
+    scale : array of shape (p,)
+        Standard deviation within components: √Σ_g π_g Σ_g,jj.
+    standardized : array of shape (G, p)
+        Means of the components in standard deviations from the overall mean.
+    """
+
+    weights: FloatArray
+    overall: FloatArray
+    scale: FloatArray
+    standardized: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model and what is known about its rows.
+    """What a page is about; `subject_of` builds it.
 
     Attributes
     ----------
     model : Mixture or BlockDiagonalCovariance
+    covariances : sequence of Blocks
+        One for each component, or a single one that all components share.
+    column_labels : array of shape (G, p)
+        Group of each column in each component.
+    centers : Centers or None
+        None for a model without components.
     data : array-like of shape (N, p) or None
         The rows as given.
+    X : array of shape (N, p) or None
+        The rows, validated by the model.
+    z : array of shape (N, G) or None
+        Probability of each component for each row.
+    row_labels : array of shape (N,) or None
+        Component of each row; without rows that of the fit.
+    sample : array of shape (n,)
+        Rows that pictures are drawn from: all, or `MAX_ROWS` evenly spaced ones.
+    Z : array of shape (n, p) or None
+        The sample in standard deviations within components from the overall mean, with missing values filled in.
     row_names : sequence of N names or None
     classes : Classes or None
-        Known classes of the rows.
-    table : SelectionTable or None
-        The comparison that the model was chosen by.
     stability : Stability or None
-        How often groups and clusters come back in resamples.
     """
 
     model: Any
-    data: Any = None
-    row_names: Sequence[object] | None = None
-    classes: Classes | None = None
-    table: SelectionTable | None = None
-    stability: Stability | None = None
-
-    @cached_property
-    def X(self) -> FloatArray | None:
-        """The rows, validated by the model."""
-        return None if self.data is None else self.model._rows(self.data)
-
-    @cached_property
-    def filled(self) -> FloatArray | None:
-        """The rows with missing values replaced by what the model expects there, or by the mean of the column."""
-        if self.X is None or not np.isnan(self.X).any():
-            return self.X
-        if not hasattr(self.model, "impute"):
-            return np.where(np.isnan(self.X), np.nanmean(self.X, axis=0), self.X)
-        return np.asarray(self.model.impute(self.data), dtype=self.X.dtype)
-
-    @cached_property
-    def probabilities(self) -> FloatArray | None:
-        """Probability of each component for each row, shape (N, G); None without rows."""
-        if self.X is None:
-            return None
-        return self.model.predict_proba(self.data) if self.is_mixture else np.ones((len(self.X), 1))
-
-    @cached_property
-    def row_labels(self) -> IntArray | None:
-        """Component of each row; without rows that of the fit, None if neither is known."""
-        if self.probabilities is None:
-            return getattr(self.model, "row_labels_", None)
-        return np.asarray(self.probabilities.argmax(axis=1))
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows with a component; 0 if none is known."""
-        return 0 if self.row_labels is None else len(self.row_labels)
-
-    @property
-    def is_mixture(self) -> bool:
-        """Whether the model has row clusters."""
-        return isinstance(self.model, Mixture)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all of several components have one covariance."""
-        return self.is_mixture and len(self.model.blocks_) > 1 and len(set(map(id, self.model.blocks_))) == 1
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the page lists each row."""
-        return 0 < self.n_rows <= MOST_ROWS
-
-    @property
-    def sample(self) -> IntArray:
-        """Rows that pictures are drawn from: all, or `MOST_ROWS` evenly spaced ones."""
-        return np.unique(np.linspace(0, self.n_rows - 1, min(self.n_rows, MOST_ROWS)).astype(int))
-
-    @property
-    def column_labels(self) -> IntArray:
-        """Group of each column in each component, shape (G, p)."""
-        return np.atleast_2d(self.model.column_labels_)
+    covariances: Sequence[Blocks]
+    column_labels: IntArray
+    centers: Centers | None
+    data: Any
+    X: FloatArray | None
+    z: FloatArray | None
+    row_labels: IntArray | None
+    sample: IntArray
+    Z: FloatArray | None
+    row_names: Sequence[object] | None
+    classes: Classes | None
+    stability: Stability | None
 
 
-def row_names_of(X: Any, given: Sequence[object] | None) -> Sequence[object] | None:
-    """Row names: the given ones, or the index of a pandas frame unless it just counts."""
-    if given is not None:
-        return given
-    index = getattr(X, "index", None)
-    if index is None or callable(index) or type(index).__name__ == "RangeIndex":
-        return None
-    named: Sequence[object] = index
-    return named
-
-
-def check_subject(model: Any) -> None:
-    """Raise a TypeError for models without a report."""
+def subject_of(
+    model: Any,
+    data: Any = None,
+    *,
+    labels: ArrayLike | None = None,
+    row_names: Sequence[object] | None = None,
+    stability: Stability | None = None,
+) -> Subject:
+    """Check what `write_report` was given and compute what several sections of the page need."""
     if not isinstance(model, (Mixture, BlockDiagonalCovariance)):
         hint = ": call write_topics" if isinstance(model, TopicBiclustering) else ""
         raise TypeError(
             "write_report takes a mixture such as GaussianBiclustering, or a BlockDiagonalCovariance, "
             f"not a {type(model).__name__}{hint}"
         )
+    check_is_fitted(model)
+    classes = None if labels is None else classes_of(labels)
+    centers = _centers(model) if isinstance(model, Mixture) else None
+    X, z, row_labels = None, None, getattr(model, "row_labels_", None)
+    if data is not None:
+        X = model._array(data)
+        z = np.ones((len(X), 1)) if centers is None else model.predict_proba(data)
+        row_labels = z.argmax(axis=1)
+    index = getattr(data, "index", None)
+    if row_names is None and not callable(index) and type(index).__name__ != "RangeIndex":
+        row_names = index  # of a pandas frame, unless it just counts
+    N = 0 if row_labels is None else len(row_labels)
+    for name, given in (("labels", None if classes is None else classes.codes), ("row_names", row_names)):
+        if given is not None and len(given) != N:
+            raise ValueError(f"{name} has {len(given)} entries for {N} rows: give one per row")
+    sample = np.unique(np.linspace(0, N - 1, min(N, MAX_ROWS)).astype(int))
+    Z = None if X is None else _standardized(model, data, X, centers)[sample]
+    blocks: Any = (model.blocks_,) if centers is None else model.blocks_
+    covariances = blocks[:1] if getattr(model, "shared_covariance", False) else blocks
+    column_labels = np.atleast_2d(model.column_labels_)
+    return Subject(
+        model, covariances, column_labels, centers, data, X, z, row_labels, sample, Z, row_names, classes, stability
+    )
+
+
+def classes_of(labels: ArrayLike) -> Classes:
+    """Classes from one label per row; None, NaN and an empty string mean unknown.
+
+    Examples
+    --------
+    >>> classes = classes_of(["b", None, "a", float("nan"), "b"])
+    >>> classes.names, classes.codes.tolist()
+    (['a', 'b'], [1, -1, 0, -1, 1])
+    """
+    given = np.asarray(labels, dtype=object)
+    if given.ndim != 1:
+        raise ValueError(f"labels has shape {given.shape}: give one label per row")
+    texts = [label if isinstance(label, str) else _MISSING.get(str(label), str(label)) for label in given.tolist()]
+    names = sorted({*texts} - {""})
+    number = {name: k for k, name in enumerate(names)} | {"": -1}
+    return Classes(names, np.array([number[text] for text in texts], dtype=np.intp))
+
+
+def _centers(model: Any) -> Centers:
+    weights, means = model.weights_.astype(float), model.means_.astype(float)
+    weights = weights / weights.sum()
+    overall, variances = weights @ means, np.stack([block.variances for block in model.blocks_]).astype(float)
+    scale = np.sqrt(weights @ variances)
+    return Centers(weights, overall, scale, (means - overall) / scale)
+
+
+def _standardized(model: Any, data: Any, X: FloatArray, centers: Centers | None) -> FloatArray:
+    """All rows as in `Subject.Z`; a missing value is what the model expects there, or the mean of its column."""
+    if np.isnan(X).any():
+        can_impute = hasattr(model, "impute")
+        X = model.impute(data).astype(X.dtype) if can_impute else np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    if centers is None:
+        return np.asarray(StandardScaler().fit_transform(X.astype(float)))
+    return np.asarray((X - centers.overall) / centers.scale)
+
+
+def short(text: str, max_length: int = 120) -> str:
+    """The text, cut to `max_length` characters: row names may be whole documents."""
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"
+
+
+def grouped(number: float, digits: int = 0) -> str:
+    """The number with narrow no-break spaces between thousands and a true minus sign, so that no line breaks in it."""
+    return f"{number:,.{digits}f}".replace(",", "\u202f").replace("-", "−")
+
+
+def finite(value: float, digits: int = 3) -> float | None:
+    """The number rounded, None if it is not finite."""
+    return round(float(value), digits) if np.isfinite(value) else None
+
+
+def encoded(values: FloatArray, limit: float = 1.0) -> str:
+    """One byte per value, row by row: round(127 · value / limit) + 127, clipped at ± limit; NaN is 255."""
+    levels = np.rint(np.clip(values / limit, -1, 1) * 127) + 127
+    return b64encode(np.where(np.isnan(levels), 255, levels).astype(np.uint8).tobytes()).decode("ascii")
+
+
+def fractions(values: FloatArray) -> str:
+    """Numbers from 0 to 1 as 16 bits each, little-endian: round(65535 · value)."""
+    return b64encode(np.rint(np.clip(values, 0, 1) * 65535).astype("<u2").tobytes()).decode("ascii")

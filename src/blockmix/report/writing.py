@@ -1,4 +1,4 @@
-"""Writing: a self-contained HTML file from the contents of a report and the parts of the page.
+"""Writing: one HTML file from the contents of a page and the scripts and styles in the folder `page`.
 
 The file needs no other file and no network. Its content security policy admits only this package's script and style,
 by their hashes, so that nothing in the data can run or be fetched.
@@ -23,26 +23,15 @@ from blockmix.estimators.terms import as_ratings, as_texts, is_matrix
 from blockmix.estimators.topics import TopicBiclustering
 from blockmix.files.archive import replacing
 from blockmix.report.contents import contents
-from blockmix.report.subject import Classes, Subject, check_subject, row_names_of
-from blockmix.report.topics import Topics, topic_contents
+from blockmix.report.subject import subject_of
+from blockmix.report.topics import topic_contents
 from blockmix.selection import SelectionTable
 
-# One script after the other; what one defines, those after it may use.
-_SHARED = ("core", "colors", "downloads", "tables", "charts", "facts", "made")
-_MODEL = (
-    "raster",
-    "dendrogram",
-    "groups",
-    "component",
-    "checkerboard",
-    "gaps",
-    "overview",
-    "differences",
-    "scatter",
-    "rows",
-)
-_REPORT = (*_SHARED, *_MODEL, "lists", "shell", "main")
-_TOPICS = (*_SHARED, "heat", "topics", "shell", "topics_main")
+# Scripts in order: each may use what those before it define.
+_SHARED = ("core", "colors", "downloads", "tables", "charts", "shell")
+_MAPS = ("raster", "dendrogram", "groups", "component", "checkerboard", "scatter")
+_REPORT = (*_SHARED, *_MAPS, "overview", "differences", "lists", "main")
+_TOPICS = (*_SHARED, "topics")
 
 
 def write_report(
@@ -82,17 +71,9 @@ def write_report(
     command : str, optional
         The command that reproduces the result; shown on the page.
     """
-    check_subject(model)
-    check_is_fitted(model)
-    classes = None if labels is None else Classes.of(labels)
-    subject = Subject(model, X, row_names_of(X, row_names), classes, table, stability)
-    for name, given in (("labels", None if classes is None else classes.codes), ("row_names", subject.row_names)):
-        if given is not None and len(given) != subject.n_rows:
-            raise ValueError(f"{name} has {len(given)} entries for {subject.n_rows} rows: give one per row")
-    found = "Row clusters and column groups" if subject.is_mixture else "Column groups"
-    p = model.n_features_in_
-    heading = title or f"{found} of {p} column{'' if p == 1 else 's'}"
-    document = contents(subject, heading, command)
+    subject = subject_of(model, X, labels=labels, row_names=row_names, stability=stability)
+    p, noun = model.n_features_in_, "Column groups" if subject.centers is None else "Row clusters and column groups"
+    document = contents(subject, title or f"{noun} of {p} column{'' if p == 1 else 's'}", command, table)
     if warnings is not None:
         document["warnings"] = list(warnings)
     _write(document, _REPORT, path)
@@ -134,48 +115,36 @@ def write_topics(
     check_is_fitted(model)
     N = len(model.labels_)
     for name, given in (("documents", documents), ("names", names)):
-        found = N if given is None else given.shape[0] if hasattr(given, "shape") else len(given)
-        if found != N:
-            raise ValueError(f"{name} has {found} entries for the {N} documents of the fit: give one for each")
-    texts = documents if documents is None or is_matrix(documents) else as_texts(documents)
-    topics = Topics(model, texts, as_ratings(ratings, N), None if names is None else list(names))
-    _write(topic_contents(topics, title or f"Topics of {N} documents", command, warnings), _TOPICS, path)
+        n = N if given is None else given.shape[0] if hasattr(given, "shape") else len(given)
+        if n != N:
+            raise ValueError(f"{name} has {n} entries for the {N} documents of the fit: give one for each")
+    texts = None if documents is None or is_matrix(documents) else as_texts(documents)
+    listed = None if names is None else list(names)
+    heading = title or f"Topics of {N} documents"
+    document = topic_contents(model, texts, as_ratings(ratings, N), listed, heading, command)
+    _write(document | {"warnings": list(warnings)}, _TOPICS, path)
 
 
 def _write(document: dict[str, Any], scripts: Sequence[str], path: str | os.PathLike[str]) -> None:
-    page = _page(document, scripts)
-    with replacing(path) as stream:
-        stream.write(page.encode("utf-8", "replace"))
-
-
-def _page(document: dict[str, Any], scripts: Sequence[str]) -> str:
-    """The page with the document filled in."""
-    style, script = _part("style.css"), "\n".join(['"use strict";', *(_part(f"{name}.js") for name in scripts)])
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    """Write the page of a document with these scripts; an existing file is replaced when the page is complete."""
+    names = ("page.html", "style.css", *(f"{name}.js" for name in scripts))
+    folder = files("blockmix.report").joinpath("page")
+    template, style, *sources = (folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+    script = "\n".join(['"use strict";', *sources])
+    hashes = [b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii") for text in (style, script)]
+    data = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Safe inside a script element: no < can close it or open a comment.
+    data = data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     parts = {
         "TITLE": escape(document["title"]),
-        "POLICY": policy,
+        "POLICY": f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
         "STYLE": style,
-        "DATA": _embedded(document),
+        "DATA": data,
         "SCRIPT": script,
     }
     # Split once instead of replacing repeatedly: a title that looks like a placeholder stays text.
-    pieces = _part("page.html").split("%%")
-    return "".join(piece if i % 2 == 0 else parts[piece] for i, piece in enumerate(pieces))
-
-
-def _embedded(document: dict[str, Any]) -> str:
-    """JSON that is safe inside a script element: no < can close it or open a comment."""
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _part(name: str) -> str:
-    return files("blockmix.report").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
+    pieces = template.split("%%")
+    page = "".join(piece if i % 2 == 0 else parts[piece] for i, piece in enumerate(pieces))
+    with replacing(path) as stream:
+        stream.write(page.encode("utf-8", "replace"))

@@ -1,11 +1,11 @@
 """Rows: where the rows of the data come from, and in which pieces they are read.
 
-An array, a file, a Dask collection or a factory of chunks comes in; chunks of rows as they are stored go out, with
-their location and scale, to a function whose results are summed. No other folder knows where the rows are stored, and
-this one does not know what is computed from them.
+An array, a file, a Dask collection or a function that returns chunks becomes `Rows`: chunks with their location and
+scale, given to a function whose results are summed. No other folder knows where the rows are stored, and this one does
+not know what is computed from them.
 """
 
-from blockmix.rows.files import Arrow, Parquet, in_memory, is_elsewhere, opened
+from blockmix.rows.files import Arrow, Parquet, opened
 from blockmix.rows.measured import EXACT, Resolution, Summable
 from blockmix.rows.rows import ArrayRows, Chunk, Rows, one_blas_thread
 
@@ -18,8 +18,6 @@ __all__ = [
     "Resolution",
     "Rows",
     "Summable",
-    "in_memory",
-    "is_elsewhere",
     "one_blas_thread",
     "opened",
 ]

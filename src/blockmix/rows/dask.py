@@ -1,15 +1,16 @@
 """Rows of a Dask collection: reduced where they are stored, on threads or on a cluster; only statistics travel.
 
-A `dask.array` or `dask.dataframe` comes in. Each pass is one graph: a task per block, then sums of eight at a time, by
-the scheduler or client that is in scope. Tasks are pure and blocks come from their own graph, so the
-results of a lost worker are recomputed and the sum is the same.
+Each pass over a `dask.array` or `dask.dataframe` is one graph, a task per block and then sums of eight at a time, run
+by the scheduler or client in scope. Tasks are pure and blocks come from their own graph, so the results of a lost
+worker are recomputed and the sum is the same. The paper has no counterpart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
+from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -20,9 +21,9 @@ from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
 
 from blockmix.partition import FloatArray
-from blockmix.rows.measured import EXACT, Resolution, S, total
-from blockmix.rows.rows import ArrayRows, Chunk, Observed, Rows, Spread, chosen_rows, one_blas_thread
-from blockmix.rows.streamed import Piece, Reading, sampled
+from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
+from blockmix.rows.rows import Chunk, Rows, one_blas_thread
+from blockmix.rows.streamed import Piece, Reading, listed, summed
 
 # Tasks are objects of a module of Dask that is private by name: calls of `delayed` cost 20 times as much, 1 ms a block.
 _TOGETHER = 8  # sums that one task adds up
@@ -46,14 +47,13 @@ class DaskRows(Rows):
     dtype : dtype
         Type of the chunks.
     names : list of str or None
-    checked : bool
-        Whether the values are known to be finite.
+    allow_missing : bool
+        Whether NaN, a missing value, is accepted.
+    resolution : Resolution
     collection : object
         Where the blocks come from. Held so that the cluster does not release persisted blocks.
-    gaps : bool
-        Whether values may be missing.
-    observed : Observed or None
-        How many values there are, once they have been counted.
+    counted : Observed or None
+        How many values there are; None before the first pass, which also checks them.
     """
 
     blocks: Sequence[Any]
@@ -63,51 +63,38 @@ class DaskRows(Rows):
     scale: FloatArray
     dtype: np.dtype[Any]
     names: list[str] | None = None
-    checked: bool = False
-    collection: Any = None
+    allow_missing: bool = False
     resolution: Resolution = EXACT
-    gaps: bool = False
-    observed: Observed | None = None
+    collection: Any = None
+    counted: InitVar[Observed | None] = None
+
+    def __post_init__(self, counted: Observed | None) -> None:
+        self._derive(counted, int(sum(self.lengths)))
 
     @classmethod
-    def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None, gaps: bool = False) -> DaskRows:
+    def of(cls, X: Any, weights: FloatArray | None = None, dtype: Any = None, allow_missing: bool = False) -> DaskRows:
         """The rows of a collection in their own units; of its type, or double precision for whole numbers."""
-        names, found = _columns(X)
+        names, stored = _columns(X)
         blocks = list(X.rechunk({1: -1}).to_delayed().ravel() if names is None else X.to_delayed())
-        known: Any = X.chunks[0] if names is None else (np.nan,)
-        lengths = compute(*[delayed(len)(block) for block in blocks]) if np.isnan(sum(known)) else known
+        stated: Any = X.chunks[0] if names is None else (np.nan,)
+        lengths = compute(*[delayed(len)(block) for block in blocks]) if np.isnan(sum(stated)) else stated
         if sum(lengths) == 0:
             raise ValueError("X has no rows")
         if weights is not None and len(weights) != sum(lengths):
             raise ValueError(f"sample_weight has {len(weights)} numbers for {sum(lengths)} rows: give one for each row")
-        kept = np.dtype(dtype or (found if found == np.float32 else np.float64))
-        p = X.shape[1]
-        counted = None if weights is None else weights.astype(float)
-        return cls(blocks, lengths, counted, np.zeros(p), np.ones(p), kept, names, collection=X, gaps=gaps)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows N."""
-        return int(sum(self.lengths))
-
-    def measured(self) -> DaskRows:
-        """The same rows, standardized by their weighted mean and deviation."""
-        spread = self.map_sum(Spread.of)
-        return self._in(checked=True, observed=spread.observed, **spread.units())
-
-    def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
-        """Draw at most `most` rows of positive weight, evenly and in order, as rows in memory."""
-        return sampled(self, chosen_rows(self.n_rows, self.weights, most, rng))
+        dtype = np.dtype(dtype or (stored if stored == np.float32 else np.float64))
+        counts, p = None if weights is None else weights.astype(float), X.shape[1]
+        return cls(blocks, lengths, counts, np.zeros(p), np.ones(p), dtype, names, allow_missing, collection=X)
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk on its worker; the results come here, in order."""
-        tasks, keys = self._tasks(_Each(function), "map")
+        tasks, keys = self._tasks(partial(listed, function), "map")
         for results in self._computed(tasks, keys):
             yield from results
 
     def map_sum(self, function: Callable[[Chunk], S]) -> S:
         """Sum of a statistic over all chunks, of which only the sum comes here."""
-        tasks, keys = self._tasks(_Sum(function), "sweep")
+        tasks, keys = self._tasks(partial(summed, function), "sweep")
         while len(keys) > 1:
             sums = {
                 key: Task(key, total, List(*[TaskRef(part) for part in keys[first : first + _TOGETHER]]))
@@ -115,8 +102,8 @@ class DaskRows(Rows):
                 for key in [f"blockmix-add-{uuid4().hex}"]
             }
             tasks, keys = tasks | sums, list(sums)
-        (found,) = self._computed(tasks, keys)
-        result: S = found
+        result: S
+        (result,) = self._computed(tasks, keys)
         return result
 
     def _tasks(self, work: Callable[[Iterator[Chunk]], Any], name: str) -> tuple[dict[str, Any], list[str]]:
@@ -124,17 +111,14 @@ class DaskRows(Rows):
         run = uuid4().hex
         # One node of the graph: parameters go to a worker once, not with each of its blocks.
         shared = f"blockmix-parameters-{run}"
-        check = not self.checked
-        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, check, self.gaps)
-        tasks: dict[str, Any] = {shared: DataNode(shared, _Work(reading, work))}
+        tasks: dict[str, Any] = {shared: DataNode(shared, (Reading.of(self), work))}
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
         for number, block in enumerate(self.blocks):
             start, stop = starts[number : number + 2]
             if stop > start:
                 weights = None if self.weights is None else self.weights[start:stop]
-                at = (TaskRef(shared), TaskRef(block.key), number, start, stop, weights)
                 key = f"blockmix-{name}-{run}-{number}"
-                tasks[key] = Task(key, _at_block, *at)
+                tasks[key] = Task(key, _at_block, TaskRef(shared), TaskRef(block.key), number, start, stop, weights)
         return tasks, list(tasks)[1:]
 
     def _computed(self, tasks: dict[str, Any], keys: list[str]) -> Any:
@@ -159,32 +143,12 @@ class DaskRows(Rows):
             raise ValueError(f"block {number} of X cannot be read ({type(error).__name__}: {error})") from error
 
 
-@dataclass(frozen=True)
-class _Each:
-    function: Callable[[Chunk], Any]
-
-    def __call__(self, chunks: Iterator[Chunk]) -> list[Any]:
-        return [self.function(chunk) for chunk in chunks]
-
-
-@dataclass(frozen=True)
-class _Sum:
-    function: Callable[[Chunk], Any]
-
-    def __call__(self, chunks: Iterator[Chunk]) -> Any:
-        return total(self.function(chunk) for chunk in chunks)
-
-
-@dataclass(frozen=True)
-class _Work:
-    reading: Reading
-    work: Callable[[Iterator[Chunk]], Any]
-
-
-def _at_block(shared: _Work, block: Any, number: int, start: int, stop: int, weights: FloatArray | None) -> Any:
+def _at_block(shared: Any, block: Any, number: int, start: int, stop: int, weights: FloatArray | None) -> Any:
+    """Result of the work on a block, on its worker."""
+    reading, work = shared
     piece = Piece(f"block {number} of X", stop - start, lambda: block)
     with one_blas_thread():  # as many tasks at a time as the worker has threads
-        return shared.work(shared.reading.chunks(piece, start, weights))
+        return work(reading.chunks(piece, start, weights))
 
 
 def _columns(X: Any) -> tuple[list[str] | None, Any]:

@@ -1,6 +1,7 @@
-"""Arrays in files: a `.npy` file or a `numpy.memmap`, read by chunks.
+"""Files of rows: what X may be if it is not an array in memory, and the formats that are read in pieces.
 
-Contiguous rows are read from the file itself: mapped pages would count as memory of the process.
+`opened` decides what X is, `source_of` which format a path has; the command asks the same table, `FORMATS`. A `.npy`
+file is read from the file itself: mapped pages would count as memory of the process.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -19,8 +20,10 @@ import numpy as np
 from scipy.sparse import issparse
 
 from blockmix.partition import FloatArray
-from blockmix.rows.rows import ArrayRows, Rows, chunk_rows, places
+from blockmix.rows.rows import Rows, chunk_rows, places
 from blockmix.rows.streamed import ChunkFactory, Piece, Source, SparseTable, StreamedRows
+
+_BUFFER = 2**20  # bytes that are read ahead of a column: without a buffer a whole row group would be in memory
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,6 @@ class ArrayFile:
         if len(rest):
             raise ValueError("the file ends before its rows do")
         return values
-
-
-_BUFFER = 2**20  # bytes that are read ahead of a column: without a buffer a whole row group would be in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +155,10 @@ class Parquet(PyarrowTable):
     def files(self) -> list[Path]:
         """The files, in order."""
         (path,) = super().files
-        found = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-        if not found:
+        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        if not files:
             raise ValueError(f"{path} holds no .parquet file")
-        return found
+        return files
 
     @property
     def schema(self) -> Any:
@@ -189,24 +189,28 @@ class Parquet(PyarrowTable):
 
 
 def _file(path: Path) -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(f"{path} is read by pyarrow: install blockmix[app] or pyarrow") from error
+    parquet = _pyarrow("pyarrow.parquet", path)
     try:
         return parquet.ParquetFile(path, buffer_size=_BUFFER)
     except Exception as error:
         raise ValueError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
 
 
+def _pyarrow(module: str, path: str | os.PathLike[str]) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{path} is read by pyarrow: install blockmix[app] or pyarrow") from error
+
+
 def column_types(path: Path, schema: Any, names: list[str]) -> list[Any]:
     """Types of the columns of a file with this pyarrow schema, which must be numbers."""
     types = []
     for name in names:
-        at = schema.get_field_index(name)
-        if at < 0:
+        place = schema.get_field_index(name)
+        if place < 0:
             raise ValueError(f"{path} has no column {name!r}, it has {', '.join(schema.names)}")
-        kind = schema.field(at).type
+        kind = schema.field(place).type
         try:
             types.append(np.dtype(kind.to_pandas_dtype()))
         except (NotImplementedError, TypeError):
@@ -265,11 +269,7 @@ class Arrow(PyarrowTable):
 
     def _open(self, only: Sequence[str] | None = None) -> Any:
         """The file, of which only some columns are read."""
-        try:
-            import pyarrow as pa
-        except ImportError as error:
-            raise ImportError(f"{self.path} is read by pyarrow: install blockmix[app] or pyarrow") from error
-        path = str(self.files[0])
+        pa, path = _pyarrow("pyarrow", self.path), str(self.files[0])
         try:
             # Not mapped: mapped pages would count as memory of the process.
             file = pa.ipc.open_file(pa.OSFile(path))
@@ -282,70 +282,55 @@ class Arrow(PyarrowTable):
             raise ValueError(f"{self.path} cannot be read ({type(error).__name__}: {error})") from error
 
 
-def is_elsewhere(X: Any) -> bool:
-    """Whether X need not be in memory: then it is checked as it is read, and not by scikit-learn beforehand."""
-    known = isinstance(X, (str, os.PathLike, np.memmap, Iterator)) or is_source(X) or is_dask(X)
-    return known or (callable(X) and not hasattr(X, "__array__"))
+FORMATS: dict[str, Callable[[Path], Any]] = {  # by suffix; a folder is one of Parquet files
+    ".npy": ArrayFile.load,
+    ".parquet": Parquet,
+    ".pq": Parquet,
+    ".arrow": Arrow,
+    ".feather": Arrow,
+}
 
 
-def is_source(X: Any) -> bool:
-    """Whether X is a `Source`, such as `Parquet`."""
-    return callable(getattr(X, "pieces", None))
+def source_of(path: Path) -> Any:
+    """The rows of a file or of a folder of Parquet files, as a `Source` that states its number of rows."""
+    make = Parquet if path.is_dir() else FORMATS.get(path.suffix.lower())
+    if make is None:
+        raise ValueError(
+            f"{path} is not a file that rows are read from: give .npy, .parquet, .arrow or .feather, or a folder of "
+            ".parquet files"
+        )
+    return make(path)
 
 
-def is_dask(X: Any) -> bool:
-    """Whether X is a collection of Dask, which is not imported to find out."""
-    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
-
-
-def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None, gaps: bool = False) -> Rows:
-    """Rows, in their own units, of what need not be in memory.
+def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None, allow_missing: bool = False) -> Rows:
+    """Rows, in their own units, of what is not a dense array in memory.
 
     Parameters
     ----------
-    X : path, Source such as Parquet, numpy.memmap, dask.array or dask.dataframe, or function that returns chunks
+    X : path, Source such as Parquet, numpy.memmap, CSR matrix, Dask collection, or function that returns chunks
     weights : array of shape (N,) or None
         How often each row counts.
     dtype : type or None
         Type of the chunks; None takes that of X if it is float32, and double precision otherwise.
-    gaps : bool
+    allow_missing : bool
         Whether values may be missing; NaN is refused if not.
     """
-    if is_dask(X):
+    if hasattr(X, "__dask_graph__"):
         from blockmix.rows.dask import DaskRows
 
-        return DaskRows.of(X, weights, dtype, gaps)
-    return StreamedRows.of(_source(X), weights, dtype, gaps)
-
-
-def in_memory(X: Any, weights: FloatArray | None = None) -> Rows:
-    """Rows, in their own units, of a matrix that has been checked, dense or in CSR form."""
-    if issparse(X):
-        return StreamedRows.of(SparseTable(X), weights, gaps=True)
-    return ArrayRows.of(X, weights)
-
-
-def _source(X: Any) -> Source:
+        return DaskRows.of(X, weights, dtype, allow_missing)
+    source: Source
     if isinstance(X, np.memmap):
-        return ArrayFile.of(X)
-    if isinstance(X, (str, os.PathLike)):
-        return _path_source(Path(X))
-    if isinstance(X, Iterator):
+        source = ArrayFile.of(X)
+    elif isinstance(X, (str, os.PathLike)):
+        source = source_of(Path(X))
+    elif isinstance(X, Iterator):
         raise TypeError("X can be read only once, and a fit reads it many times: give the function that makes it")
-    return X if is_source(X) else ChunkFactory.of(X)
-
-
-def _path_source(path: Path) -> Source:
-    if path.suffix == ".npy":
-        return ArrayFile.load(path)
-    if path.suffix in (".parquet", ".pq") or path.is_dir():
-        return Parquet(path)
-    if path.suffix in (".arrow", ".feather"):
-        return Arrow(path)
-    raise ValueError(
-        f"{path} is no file that rows are read from: give .npy, .parquet, .arrow or .feather, or a folder of .parquet "
-        "files"
-    )
+    elif issparse(X):
+        source = SparseTable(X)
+    else:
+        source = X if hasattr(X, "pieces") else ChunkFactory.of(X)
+    return StreamedRows.of(source, weights, dtype, allow_missing)
 
 
 def needed(module: str, extra: str) -> Any:

@@ -1,6 +1,7 @@
-"""Sums of statistics, taken pairwise in a tree that depends only on the number of parts.
+"""Statistics of rows that add up: counts of values, location and scale, and how finely values were recorded.
 
-The same chunks therefore give the same sum wherever they are stored.
+Sums are taken pairwise in a tree that depends only on the number of parts, so the same chunks give the same sum
+wherever they are stored. The paper takes its data standardized and complete; this is the part before its section 2.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from blockmix.partition import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from blockmix.rows.rows import Chunk
+
+_SAMPLE_ROWS = 2048  # rows whose resolution is determined: sorting 200 columns of them takes 20 ms
+_OUTLYING = 16.0  # squared deviations between the mean and the shift that cost one digit of a variance
 
 
 class Summable(Protocol):
@@ -48,23 +52,21 @@ def total(parts: Iterable[S]) -> S:
     """
     waiting: list[tuple[int, S]] = []  # sums of 2^level parts, the level falling
     for part in parts:
-        level, found = 0, part
+        level, partial_sum = 0, part
         while waiting and waiting[-1][0] == level:
-            level, found = level + 1, waiting.pop()[1] + found
-        waiting.append((level, found))
-    _, found = waiting.pop()
+            level, partial_sum = level + 1, waiting.pop()[1] + partial_sum
+        waiting.append((level, partial_sum))
+    _, result = waiting.pop()
     while waiting:
-        found = waiting.pop()[1] + found
-    return found
-
-
-_ROWS = 2048  # rows that are looked at: sorting 200 columns of them takes 20 ms
-_MOST_VALUES = 2**16 - 1  # codes have two bytes
+        result = waiting.pop()[1] + result
+    return result
 
 
 @dataclass(frozen=True, eq=False)
 class Resolution:
     """Repeated values and their variances.
+
+    A value that occurs k times was rounded: δ is its distance to the k-th value below or above, the smaller of the two.
 
     Attributes
     ----------
@@ -83,52 +85,87 @@ class Resolution:
 
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray) -> Resolution:
-        """Resolution of rows X, shape (N, p); a weight of 2 counts a row twice. Looks at some 2000 rows of many."""
-        from blockmix.rows.kernels import repeated_values
+        """Resolution of rows X, shape (N, p); a weight of 2 counts a row twice. Of many rows it uses about 2000.
 
+        If repeated values hold more than half of the weight of a column, it was recorded in steps, and its other values
+        get the smallest step. A column with only one value has no resolution. NaN is not a value.
+        """
         counted = np.flatnonzero(weights > 0)
-        some = counted[:: -(-len(counted) // _ROWS)]
-        X, weights = X[some].astype(float), weights[some]
-        if (weights == 1).all():
-            ordered, counts = np.sort(X, axis=0), np.ones(X.shape)
+        some = counted[:: -(-len(counted) // _SAMPLE_ROWS)]
+        columns, weights = np.ascontiguousarray(X[some].T, dtype=float), weights[some]  # shape (p, n)
+        order = np.argsort(columns, axis=1, kind="stable") if (weights != 1).any() else None
+        ordered = np.sort(columns, axis=1) if order is None else np.take_along_axis(columns, order, axis=1)
+        begins = np.ones(ordered.shape, dtype=bool)  # whether a cell is the first with its value, NaN being one
+        begins[:, 1:] = (ordered[:, 1:] != ordered[:, :-1]) & ~np.isnan(ordered[:, :-1])
+        # Most columns of measurements have no repeats; they cost no more than the sort.
+        repeating = np.flatnonzero(~begins.all(axis=1) | bool((weights >= 2).any()))
+        begins, ordered = begins[repeating], ordered[repeating]
+        starts = np.flatnonzero(begins)
+        value = ordered.ravel()[starts]
+        if order is None:
+            mass = np.diff(starts, append=ordered.size).astype(float)
         else:
-            order = np.argsort(X, axis=0, kind="stable")
-            ordered, counts = np.take_along_axis(X, order, axis=0), weights[order].astype(float)
-        first, values, widths = repeated_values(ordered, counts, _MOST_VALUES)
-        columns = np.flatnonzero(np.diff(first))
-        return cls(columns, np.append(first[columns], len(values)), values, widths**2 / 12)
+            mass = np.add.reduceat(weights[order[repeating]].astype(float).ravel(), starts) if len(starts) else value
+        there = ~np.isnan(value)
+        owner = (starts // len(some))[there]
+        return cls._from_masses(repeating, owner, value[there], mass[there])
+
+    @classmethod
+    def _from_masses(cls, columns: IntArray, owner: IntArray, value: FloatArray, mass: FloatArray) -> Resolution:
+        """Widths of the distinct values of some columns, flat and ascending; owner[i] is the place of i's column."""
+        n_values = np.bincount(owner, minlength=len(columns))
+        stop = np.cumsum(n_values)
+        upper = np.cumsum(mass)  # weight up to a value, over all columns: differences are within one
+        bounds = np.append(0.0, upper)
+        base, weight = bounds[stop - n_values], bounds[stop] - bounds[stop - n_values]
+        repeated = mass >= 2
+        in_steps = 2 * np.bincount(owner, weights=mass * repeated, minlength=len(columns)) > weight
+        step = np.full(len(columns), np.inf)
+        same = owner[1:] == owner[:-1]
+        np.minimum.at(step, owner[1:][same], np.diff(value)[same])
+
+        k = np.flatnonzero((repeated | in_steps[owner]) & (n_values > 1)[owner])
+        column = owner[k]
+        # The values that hold the k-th unit of weight below and above, or the outermost ones.
+        below = np.searchsorted(upper, np.maximum(upper[k] - mass[k] - mass[k], base[column]), side="right")
+        above = np.minimum(np.searchsorted(upper, upper[k] + mass[k]), stop[column] - 1)
+        left = np.where(below < k, value[k] - value[np.minimum(below, k)], np.inf)
+        right = np.where(above > k, value[above] - value[k], np.inf)
+        widths = np.where(repeated[k], np.minimum(left, right), step[column])
+        n_listed = np.bincount(column, minlength=len(columns))
+        listed = np.flatnonzero(n_listed)
+        return cls(columns[listed], np.append(0, np.cumsum(n_listed[listed])), value[k], widths**2 / 12)
 
     def codes(self, X: FloatArray) -> NDArray[np.uint16]:
         """For each value of the columns of X, shape (m, p), its number among the repeated ones or 0, shape (m, D)."""
-        from blockmix.rows.kernels import value_codes
-
         codes = np.zeros((len(X), len(self.columns)), dtype=np.uint16)
-        if len(self.columns):
-            value_codes(X, self.columns, self.first, self.values, codes)
+        first = self.first.tolist()
+        for d, j in enumerate(self.columns.tolist()):
+            x, values = X[:, j], self.values[first[d] : first[d + 1]]
+            place = values.searchsorted(x)
+            codes[:, d] = (place + 1) * (values.take(place, mode="clip") == x)
         return codes
 
     def table(self, scale: FloatArray) -> FloatArray:
         """Variances by code, of columns divided by scale (p,); shape (D, largest code + 1)."""
         sizes = np.diff(self.first)
         table = np.zeros((len(self.columns), int(sizes.max(initial=0)) + 1))
-        at = np.arange(len(self.values)) - np.repeat(self.first[:-1], sizes) + 1
+        code = np.arange(len(self.values)) - np.repeat(self.first[:-1], sizes) + 1
         column = np.repeat(np.arange(len(sizes)), sizes)
-        table[column, at] = self.variances / scale[self.columns[column]] ** 2
+        table[column, code] = self.variances / scale[self.columns[column]] ** 2
         return table
 
 
 EXACT = Resolution(np.empty(0, dtype=np.intp), np.zeros(1, dtype=np.intp), np.empty(0), np.empty(0))  # no repeats
 
 
-_FAR = 16.0  # squared deviations from the mean that cost one digit of a variance
-
-
 @dataclass(frozen=True, eq=False)
 class Observed(Additive):
-    """How many values there are.
+    """How many rows and values there are.
 
     Attributes
     ----------
+    n_rows : int
     n_missing : int
         Cells without a value.
     weight : float
@@ -136,31 +173,31 @@ class Observed(Additive):
     columns : array of shape (p,)
         Σw of the rows that have a value in each column.
     pairs : float
-        Mean over all pairs of columns of Σw of the rows that have both.
+        Mean over all pairs of columns of Σw of the rows that have both: what a covariance rests on.
     """
 
+    n_rows: int
     n_missing: int
     weight: float
     columns: FloatArray
     pairs: float
 
     @classmethod
-    def of(cls, chunk: Chunk) -> Observed:
-        """Values of a chunk."""
-        weight, p = float(chunk.weights.sum()), chunk.X.shape[1]
-        if not chunk.has_gaps:
-            return cls(0, weight, np.full(p, weight), weight)
-        o = chunk.observed
+    def of(cls, X: FloatArray, weights: FloatArray, has_missing: bool) -> Observed:
+        """Values of rows X, shape (m, p)."""
+        weight, p = float(weights.sum(dtype=float)), X.shape[1]
+        if not has_missing:
+            return cls(len(X), 0, weight, np.full(p, weight), weight)
+        there = ~np.isnan(X)
+        o = there.sum(axis=1)
         pairs = o * (o - 1) / (p * (p - 1)) if p > 1 else o
-        columns = chunk.weights @ ~np.isnan(chunk.X)
-        return cls(int((p - o).sum()), weight, columns, float(chunk.weights @ pairs))
+        return cls(len(X), int((p - o).sum()), weight, weights @ there, float(weights @ pairs))
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Number of rows and values, and mean (p,) and squared deviations (p,) of each column, in double precision."""
+    """Counts of values, and mean (p,) and squared deviations (p,) of each column, in double precision."""
 
-    n_rows: int
     observed: Observed
     mean: FloatArray
     squares: FloatArray
@@ -172,41 +209,34 @@ class Spread:
         Deviations are measured from a row that counts, so a constant column has exactly none. If that row is an
         outlier, which would cost the variance its digits, they are measured again from the mean.
         """
-        row = chunk.X[int(np.argmax(chunk.weights > 0))].astype(float)
-        if np.isnan(row).any():
-            there = ~np.isnan(chunk.X) & (chunk.weights > 0)[:, None]
-            first = chunk.X[there.argmax(axis=0), np.arange(len(row))]
-            row = np.where(there.any(axis=0), first, 0).astype(float)
+        X, weights = chunk.X, chunk.weights
+        observed = Observed.of(X, weights, chunk.has_missing)
+        weight = observed.columns
+        shift = X[int(np.argmax(weights > 0))].astype(float)
+        missing = np.isnan(X) if chunk.has_missing else None
+        if missing is not None:
+            there = ~missing & (weights > 0)[:, None]
+            first = X[there.argmax(axis=0), np.arange(len(shift))]
+            shift = np.where(there.any(axis=0), first, 0).astype(float)
         # Squares that overflow are refused by name later.
         with np.errstate(over="ignore", invalid="ignore"):
-            found = cls._about(chunk, row)
-            far = found.observed.columns * (found.mean - row) ** 2 > _FAR * found.squares
-            return cls._about(chunk, found.mean) if far.any() else found
-
-    @classmethod
-    def _about(cls, chunk: Chunk, shift: FloatArray) -> Spread:
-        from blockmix.rows.kernels import deviations
-
-        observed = Observed.of(chunk)
-        weight = observed.columns
-        offset, squares = np.zeros_like(shift), np.zeros_like(shift)
-        X = np.where(np.isnan(chunk.X), shift, chunk.X) if chunk.has_gaps else chunk.X
-        deviations(X, chunk.weights, shift, offset, squares)
-        offset /= np.where(weight > 0, weight, 1)
-        return cls(len(X), observed, shift + offset, np.maximum(squares - weight * offset**2, 0))
+            mean = shift
+            for _ in range(2):
+                shift = mean
+                deviations = X - shift
+                if missing is not None:
+                    deviations[missing] = 0
+                offset = weights @ deviations / np.where(weight > 0, weight, 1)
+                np.multiply(deviations, deviations, out=deviations)
+                squares = np.maximum(weights @ deviations - weight * offset**2, 0)
+                mean = shift + offset
+                if not (weight * offset**2 > _OUTLYING * squares).any():
+                    break
+        return cls(observed, mean, squares)
 
     def __add__(self, other: Spread) -> Spread:
-        observed, own = self.observed + other.observed, self.observed.columns
-        weight, gap = observed.columns, other.mean - self.mean
-        share = other.observed.columns / np.where(weight > 0, weight, 1)
+        observed, step = self.observed + other.observed, other.mean - self.mean
+        share = other.observed.columns / np.where(observed.columns > 0, observed.columns, 1)
         with np.errstate(over="ignore"):
-            squares = self.squares + other.squares + gap**2 * (own * share)
-        return Spread(self.n_rows + other.n_rows, observed, self.mean + gap * share, squares)
-
-    def units(self) -> dict[str, FloatArray]:
-        """Location and scale that give these rows mean 0 and variance 1.
-
-        The scale of a constant column is 0; a column without values has neither.
-        """
-        weight = np.where(self.observed.columns > 0, self.observed.columns, np.nan)
-        return {"location": self.mean + 0 * weight, "scale": np.sqrt(self.squares / weight)}
+            squares = self.squares + other.squares + step**2 * (self.observed.columns * share)
+        return Spread(observed, self.mean + step * share, squares)

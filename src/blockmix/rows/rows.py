@@ -1,4 +1,9 @@
-"""BLAS threads: one while our own threads or Dask's workers read chunks, and afterwards what it was."""
+"""Rows: the rows of the data, read in chunks any number of times and standardized as they are read.
+
+This is the X of the paper's section 2. `Rows` says what every kind of rows offers, `ArrayRows` is the kind in memory;
+files, streams and Dask collections are in the modules beside this one. A chunk goes to a function whose results are
+summed in a fixed order, so the place where rows are stored does not change a result.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -20,70 +25,63 @@ from threadpoolctl import ThreadpoolController
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, Spread, total
 
-
-class _BlasHold:
-    """One thread for BLAS from the first that asks for it to the last that lets go.
-
-    The setting belongs to the process: were each of two fits on threads to restore what it had found, the one that
-    began second would restore the limit of the first.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holders = 0
-        self._found = ExitStack()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._holders == 0:
-                self._found.enter_context(_controller().limit(limits=1, user_api="blas"))
-            self._holders += 1
-
-    def __exit__(self, *reason: object) -> None:
-        with self._lock:
-            self._holders -= 1
-            if self._holders == 0:
-                self._found.close()
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-_hold = _BlasHold()
-
-
-def one_blas_thread() -> AbstractContextManager[None]:
-    """Keep BLAS to one thread while our own threads work; the process's setting is restored."""
-    return _hold
-
-
 _CHUNK_NUMBERS = 2**19  # values per chunk: 4 MB in double precision
 _WIDE_ROWS = 512  # fewer would not pay for a matrix (p, p) of each chunk
-
 
 A = TypeVar("A")
 T = TypeVar("T")
 
+_controller = cache(ThreadpoolController)
+_blas_lock = threading.Lock()
+_blas_limit = ExitStack()
+_blas_holders: list[int] = []  # threads that have asked for one BLAS thread
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread while our own threads work, from the first holder to the last.
+
+    The setting belongs to the process. If two overlapping fits each restored what they had read, the one that began
+    second would restore the limit of the first.
+    """
+    with _blas_lock:
+        if not _blas_holders:
+            _blas_limit.enter_context(_controller().limit(limits=1, user_api="blas"))
+        _blas_holders.append(threading.get_ident())
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_holders.pop()
+            if not _blas_holders:
+                _blas_limit.close()
+
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some consecutive rows.
+    """Some consecutive rows, and what the kernels need of them, computed once.
 
-    Attributes
+    Parameters
     ----------
     X : array of shape (m, p)
-        Values as they are stored, row-major and writeable: compiled code has one version for these. NaN is a gap.
+        Values as stored, row-major and writeable: compiled code has one version for these. NaN is a missing value.
     weights : array of shape (m,)
         0 for rows without values.
     place : slice
         Numbers of the rows in the data.
     location, scale : arrays of shape (p,), in double precision
     resolution : Resolution
-        Which values are repeated, and how finely they are known.
-    codes : array of shape (m, D) or None
-        The numbers of repeated values, see `Resolution.codes`, if they are known.
+        Which values are repeated, and how finely they were recorded.
+    may_miss : bool
+        Whether to look for missing values.
+
+    Attributes
+    ----------
+    has_missing : bool
+    observed : array of shape (m,)
+        Number of values of each row.
+    units : location and 1 / scale
+    rounding : columns with repeated values, variances by code (D, codes) and codes (m, D)
     """
 
     X: FloatArray
@@ -92,29 +90,21 @@ class Chunk:
     location: FloatArray
     scale: FloatArray
     resolution: Resolution = EXACT
-    codes: NDArray[np.uint16] | None = None
+    may_miss: InitVar[bool] = True
+    has_missing: bool = field(init=False)
+    observed: IntArray = field(init=False)
+    units: tuple[FloatArray, FloatArray] = field(init=False)
+    rounding: tuple[IntArray, FloatArray, NDArray[np.uint16]] = field(init=False)
 
-    @cached_property
-    def has_gaps(self) -> bool:
-        """Whether values are missing."""
-        return has_nan(self.X)
-
-    @cached_property
-    def observed(self) -> IntArray:
-        """Number of values of each row, shape (m,)."""
-        m, p = self.X.shape
-        return p - np.isnan(self.X).sum(axis=1) if self.has_gaps else np.full(m, p)
-
-    @cached_property
-    def units(self) -> tuple[FloatArray, FloatArray]:
-        """Location and 1 / scale, for compiled code."""
-        return self.location, 1 / self.scale
-
-    @cached_property
-    def rounding(self) -> tuple[IntArray, FloatArray, NDArray[np.uint16]]:
-        """Columns with repeated values, variances by code and codes, for compiled code."""
-        codes = self.resolution.codes(self.X) if self.codes is None else self.codes
-        return self.resolution.columns, self.resolution.table(self.scale), codes
+    def __post_init__(self, may_miss: bool) -> None:
+        X, resolution = self.X, self.resolution
+        has_missing = may_miss and has_nan(X)
+        vars(self).update(  # the fields of a frozen dataclass cannot be assigned
+            has_missing=has_missing,
+            observed=X.shape[1] - np.isnan(X).sum(axis=1) if has_missing else np.full(len(X), X.shape[1]),
+            units=(self.location, 1 / self.scale),
+            rounding=(resolution.columns, resolution.table(self.scale), resolution.codes(X)),
+        )
 
     @property
     def rounding_variances(self) -> FloatArray:
@@ -132,13 +122,7 @@ class Chunk:
 
     def take(self, rows: IntArray) -> Chunk:
         """Some of the rows; their numbers in the data are lost."""
-        codes = None if self.codes is None else self.codes[rows]
-        return replace(self, X=self.X[rows], weights=self.weights[rows], place=slice(0, len(rows)), codes=codes)
-
-
-def contiguous(X: FloatArray) -> FloatArray:
-    """X row-major and writeable; a copy only where it is not."""
-    return np.require(X, requirements=["C", "W"])
+        return replace(self, X=self.X[rows], weights=self.weights[rows], place=slice(0, len(rows)))
 
 
 def has_nan(X: FloatArray) -> bool:
@@ -146,16 +130,22 @@ def has_nan(X: FloatArray) -> bool:
     return bool(X.size) and bool(np.isnan(X.min()))
 
 
-def counting(X: FloatArray, weights: FloatArray) -> FloatArray:
-    """The weights of rows X, with 0 for rows without values."""
-    return np.where(np.isnan(X).all(axis=1), 0.0, weights) if has_nan(X) else weights
-
-
 class Rows(ABC):
     """Rows that can be read in chunks any number of times.
 
     A subclass is a frozen dataclass with `location` and `scale`, arrays of shape (p,) in double precision: a value x
-    stands for (x − location) / scale.
+    stands for (x − location) / scale. Its `counted` is the result of an earlier count of the same values.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        N and p; N is 0 before streamed rows have been counted.
+    total_weight : float
+        Σw, the number of rows if all weights are 1.
+    pair_weight : float
+        Mean number of rows that have both of two columns: what a covariance rests on.
+    has_missing : bool
+        Whether values are missing, or may be, as long as the rows have not been measured.
     """
 
     weights: FloatArray | None  # None counts every row once
@@ -163,67 +153,53 @@ class Rows(ABC):
     scale: FloatArray
     dtype: np.dtype[Any]  # of the values
     resolution: Resolution
-    observed: Observed | None  # known once the rows have been measured
+    observed: Observed | None  # None until the rows have been counted
+    n_rows: int
+    n_columns: int
+    total_weight: float
+    pair_weight: float
+    has_missing: bool
     names: list[str] | None = None  # of the columns, if the source has them
     is_array: ClassVar[bool] = False  # whether all rows are in memory, so that one more number per row costs little
 
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Number of rows N."""
-
-    @property
-    def total_weight(self) -> float:
-        """Σw, the number of rows when all weights are 1."""
-        if self.observed is not None:
-            return self.observed.weight
-        return float(self.n_rows if self.weights is None else self.weights.sum(dtype=float))
+    def _derive(self, observed: Observed | None, n_rows: int, **others: Any) -> None:
+        """Set the attributes that follow from the fields, once: those of a frozen dataclass cannot be assigned."""
+        weight = float(n_rows if self.weights is None else self.weights.sum(dtype=float))
+        vars(self).update(
+            observed=observed,
+            n_rows=n_rows,
+            n_columns=len(self.location),
+            total_weight=weight if observed is None else observed.weight,
+            pair_weight=weight if observed is None else observed.pairs,
+            has_missing=observed is None or observed.n_missing > 0,
+            **others,
+        )
 
     @abstractmethod
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
-        """Apply a function to every chunk, in order; several chunks are worked on at a time."""
-
-    @abstractmethod
-    def sample(self, most: int, rng: np.random.RandomState) -> Any:
-        """Draw a sample of at most `most` rows, in order, as rows in memory; an array returns itself."""
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns p."""
-        return len(self.location)
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether values are missing, or may be, as long as the rows have not been measured."""
-        return self.observed is None or self.observed.n_missing > 0
-
-    @property
-    def pair_weight(self) -> float:
-        """Mean number of rows that have both of two columns: what a covariance rests on."""
-        return self.total_weight if self.observed is None else self.observed.pairs
+        """Apply a function to every chunk, in order; several chunks are processed at a time."""
 
     def map_sum(self, function: Callable[[Chunk], S]) -> S:
         """Sum of a statistic over all chunks."""
         return total(self.map(function))
 
-    def plain(self) -> Self:
-        """The same rows in their own units."""
-        return self._in(location=np.zeros_like(self.location), scale=np.ones_like(self.scale))
-
-    def scaled(self, scale: FloatArray) -> Self:
-        """The same rows with another scale."""
-        return self._in(scale=scale)
-
-    def resolved(self, resolution: Resolution) -> Self:
-        """The same rows, whose repeated values are known only to within this resolution."""
-        return self._in(resolution=resolution)
+    def replace(self, **changes: Any) -> Self:
+        """The same values with another location, scale or resolution; they are not counted again."""
+        return replace(self, **{"counted": self.observed, **changes})  # type: ignore[type-var]
 
     def measured(self) -> Self:
-        """The same rows, standardized by their weighted mean and deviation; takes one pass."""
-        return self._in(**self.map_sum(Spread.of).units())
+        """The same rows, counted and standardized by their weighted mean and deviation; takes one pass.
 
-    def _in(self, **units: Any) -> Self:
-        return replace(self, **units)  # type: ignore[type-var]
+        The scale of a constant column is 0; a column without values has neither location nor scale.
+        """
+        spread = self.map_sum(Spread.of)
+        weight = np.where(spread.observed.columns > 0, spread.observed.columns, np.nan)
+        location, scale = spread.mean + 0 * weight, np.sqrt(spread.squares / weight)
+        return self.replace(location=location, scale=scale, counted=spread.observed)
+
+    def sample(self, size: int, rng: np.random.RandomState) -> ArrayRows:
+        """Draw at most `size` rows of positive weight, evenly and in order, as rows in memory."""
+        return sampled(self, chosen_rows(self.n_rows, self.weights, size, rng))
 
 
 def chunk_rows(n_columns: int) -> int:
@@ -252,16 +228,16 @@ def in_order(pool: Executor, function: Callable[[A], T], items: Iterable[A], ahe
             future.cancel()
 
 
-def chosen_rows(n_rows: int, weights: FloatArray | None, most: int, rng: np.random.RandomState) -> IntArray | None:
-    """Numbers of at most `most` rows of positive weight, drawn evenly and in order; None means all rows."""
-    if n_rows <= most:
+def chosen_rows(n_rows: int, weights: FloatArray | None, size: int, rng: np.random.RandomState) -> IntArray | None:
+    """Numbers of at most `size` rows of positive weight, drawn evenly and in order; None means all rows."""
+    if n_rows <= size:
         return None
     counted = None if weights is None else np.flatnonzero(weights > 0)
     n_counted = n_rows if counted is None else len(counted)
-    if counted is not None and n_counted <= most:
+    if counted is not None and n_counted <= size:
         return counted
     # The new generators draw a few of many without an array of all.
-    draw = np.random.default_rng(rng.randint(2**31 - 1)).choice(n_counted, most, replace=False, shuffle=False)
+    draw = np.random.default_rng(rng.randint(2**31 - 1)).choice(n_counted, size, replace=False, shuffle=False)
     numbers: IntArray = np.sort(draw)
     return numbers if counted is None else counted[numbers]
 
@@ -274,10 +250,14 @@ class ArrayRows(Rows):
     ----------
     X : array of shape (N, p)
     weights : array of shape (N,)
+        Rows without values get weight 0.
     location, scale : arrays of shape (p,)
         A value x stands for (x − location) / scale.
     n_threads : int
         Threads that read chunks.
+    resolution : Resolution
+    counted : Observed or None
+        How many values there are; None counts them.
     """
 
     X: FloatArray
@@ -286,50 +266,41 @@ class ArrayRows(Rows):
     scale: FloatArray
     n_threads: int = 1
     resolution: Resolution = EXACT
+    counted: InitVar[Observed | None] = None  # not kept, so that `dataclasses.replace` of X counts again
     is_array: ClassVar[bool] = True
+
+    def __post_init__(self, counted: Observed | None) -> None:
+        X = self.X
+        if counted is None:
+            has_missing = has_nan(X)
+            if has_missing:
+                vars(self).update(weights=np.where(np.isnan(X).all(axis=1), 0.0, self.weights))
+            parts = places(*X.shape) if has_missing else [slice(None)]
+            counted = total(Observed.of(X[place], self.weights[place], has_missing) for place in parts)
+        self._derive(counted, len(X), dtype=X.dtype, _chunks={})
 
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray | None = None) -> ArrayRows:
         """The rows of an array in their own units, on as many threads as there are cores."""
-        counted = counting(X, np.ones(len(X)) if weights is None else weights.astype(float))
-        return cls(X, counted, np.zeros(X.shape[1]), np.ones(X.shape[1]), os.cpu_count() or 1)
+        counts = np.ones(len(X)) if weights is None else weights.astype(float)
+        return cls(X, counts, np.zeros(X.shape[1]), np.ones(X.shape[1]), os.cpu_count() or 1)
 
     @classmethod
     def standardized(cls, X: FloatArray, weights: FloatArray | None = None) -> ArrayRows:
         """Rows standardized by their own weighted mean and deviation; a column must vary."""
         return cls.of(X, weights).measured()
 
-    @property
-    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
-        """Type of the values."""
-        return self.X.dtype
-
-    @cached_property
-    def observed(self) -> Observed:  # type: ignore[override]
-        """How many values there are."""
-        return self.map_sum(Observed.of)
-
-    @property
-    def total_weight(self) -> float:
-        """Σw, the number of rows when all weights are 1."""
-        return float(self.weights.sum(dtype=float))
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows N."""
-        return len(self.X)
-
-    def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
+    def sample(self, size: int, rng: np.random.RandomState) -> ArrayRows:
         """The rows themselves, which are in memory already."""
         return self
 
-    def some(self, most: int, rng: np.random.RandomState) -> IntArray | slice:
-        """Numbers of at most `most` rows, those that a file with these rows would be sampled at."""
-        found = chosen_rows(self.n_rows, self.weights, most, rng)
-        return slice(None) if found is None else found
+    def some(self, size: int, rng: np.random.RandomState) -> IntArray | slice:
+        """Numbers of at most `size` rows, those that a file with these rows would be sampled at."""
+        numbers = chosen_rows(self.n_rows, self.weights, size, rng)
+        return slice(None) if numbers is None else numbers
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
-        """Apply a function to every chunk, in order; several chunks are worked on at a time."""
+        """Apply a function to every chunk, in order; several chunks are processed at a time."""
         chunks = places(self.n_rows, self.n_columns)
         if min(self.n_threads, len(chunks)) == 1:
             yield from (function(self._chunk(place)) for place in chunks)
@@ -343,17 +314,28 @@ class ArrayRows(Rows):
         return ThreadPoolExecutor(self.n_threads)
 
     def _chunk(self, place: slice) -> Chunk:
-        if place.start in self._chunks:
-            return self._chunks[place.start]
+        kept: dict[int, Chunk] = vars(self)["_chunks"]
+        if place.start in kept:
+            return kept[place.start]
         stored = self.X[place]
-        X = contiguous(stored)
-        codes = self.resolution.codes(X)
-        chunk = Chunk(X, self.weights[place], place, self.location, self.scale, self.resolution, codes)
+        X = np.require(stored, requirements=["C", "W"])
+        chunk = Chunk(X, self.weights[place], place, self.location, self.scale, self.resolution, self.has_missing)
         # EM reads the same rows a hundred times. A chunk that is a view of them costs nothing to keep.
         if X is stored or len(X) == self.n_rows:
-            self._chunks[place.start] = chunk
+            kept[place.start] = chunk
         return chunk
 
-    @cached_property
-    def _chunks(self) -> dict[int, Chunk]:
-        return {}
+
+def sampled(rows: Rows, numbers: IntArray | None) -> ArrayRows:
+    """The rows with these numbers, or all rows, in memory and in the same units."""
+
+    def of(chunk: Chunk) -> tuple[FloatArray, FloatArray]:
+        if numbers is None:
+            return chunk.X.copy(), chunk.weights
+        first, last = np.searchsorted(numbers, [chunk.place.start, chunk.place.stop])
+        here = numbers[first:last] - chunk.place.start
+        return chunk.X[here], chunk.weights[here]
+
+    values, weights = zip(*rows.map(of), strict=True)
+    X, counts = np.concatenate(values), np.concatenate(weights)
+    return ArrayRows(X, counts, rows.location, rows.scale, os.cpu_count() or 1, rows.resolution)

@@ -1,7 +1,8 @@
 """Streamed rows: read from a source piece by piece, never all at once.
 
-A source (a file, a sparse matrix, a factory of chunks) yields its pieces in order, any number of times; their chunks go
-to a function on threads. An error names the piece that cannot be read.
+A source (a file, a sparse matrix, a function that returns chunks) yields its pieces in order, any number of times.
+Threads cut them into chunks and apply a function. An error names the piece that cannot be read. The paper has no
+counterpart: its data are in memory.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from blockmix.partition import FloatArray
-from blockmix.rows.measured import EXACT, Observed, Resolution, S, Spread, total
-from blockmix.rows.rows import ArrayRows, Chunk, Rows, chosen_rows, contiguous, counting, in_order, places
+from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
+from blockmix.rows.rows import Chunk, Rows, in_order, places
 
 T = TypeVar("T")
 
@@ -67,14 +68,13 @@ class StreamedRows(Rows):
         A value x stands for (x − location) / scale.
     dtype : dtype
         Type of the chunks.
-    count : int
-        Number of rows, 0 before they have been counted.
+    allow_missing : bool
+        Whether NaN, a missing value, is accepted.
+    resolution : Resolution
     n_threads : int
         Threads that read chunks.
-    gaps : bool
-        Whether values may be missing.
-    observed : Observed or None
-        How many values there are, once they have been counted.
+    counted : Observed or None
+        How many values there are; None before the first pass, which also checks them.
     """
 
     source: Source
@@ -82,51 +82,45 @@ class StreamedRows(Rows):
     location: FloatArray
     scale: FloatArray
     dtype: np.dtype[Any]
-    count: int = 0
-    n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    allow_missing: bool = False
     resolution: Resolution = EXACT
-    gaps: bool = False
-    observed: Observed | None = None
+    n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    counted: InitVar[Observed | None] = None
+
+    def __post_init__(self, counted: Observed | None) -> None:
+        self._derive(counted, 0 if counted is None else counted.n_rows, names=self.source.names)
 
     @classmethod
-    def of(cls, source: Source, weights: FloatArray | None = None, dtype: Any = None, gaps: bool = False) -> Self:
+    def of(
+        cls, source: Source, weights: FloatArray | None = None, dtype: Any = None, allow_missing: bool = False
+    ) -> Self:
         """The rows of a source in their own units; of its type, or double precision for whole numbers."""
-        kept = np.dtype(dtype or (source.dtype if source.dtype == np.float32 else np.float64))
-        counted = None if weights is None else weights.astype(float)
-        return cls(source, counted, np.zeros(source.n_columns), np.ones(source.n_columns), kept, gaps=gaps)
-
-    @property
-    def names(self) -> list[str] | None:  # type: ignore[override]
-        """Names of the columns, if they have any."""
-        return self.source.names
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows N."""
-        return self.count
-
-    def measured(self) -> Self:
-        """The same rows, counted and standardized by their weighted mean and deviation."""
-        spread = self.map_sum(Spread.of)
-        return self._in(count=spread.n_rows, observed=spread.observed, **spread.units())
-
-    def sample(self, most: int, rng: np.random.RandomState) -> ArrayRows:
-        """Draw at most `most` rows of positive weight, evenly and in order, as rows in memory."""
-        return sampled(self, chosen_rows(self.n_rows, self.weights, most, rng))
+        dtype = np.dtype(dtype or (source.dtype if source.dtype == np.float32 else np.float64))
+        counts = None if weights is None else weights.astype(float)
+        return cls(source, counts, np.zeros(source.n_columns), np.ones(source.n_columns), dtype, allow_missing)
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
-        """Apply a function to every chunk, in order; several pieces are worked on at a time."""
-        for results in self._each(lambda chunks: [function(chunk) for chunk in chunks]):
+        """Apply a function to every chunk, in order; several pieces are processed at a time."""
+        for results in self._each(partial(listed, function)):
             yield from results
 
     def map_sum(self, function: Callable[[Chunk], S]) -> S:
         """Sum of a statistic over all chunks: within each piece, and then over the pieces."""
-        return total(self._each(lambda chunks: total(function(chunk) for chunk in chunks)))
+        return total(self._each(partial(summed, function)))
 
     def _each(self, work: Callable[[Iterator[Chunk]], T]) -> Iterator[T]:
         """Results of some work on the chunks of each piece."""
+        reading = Reading.of(self)
+
+        def worked(placed: tuple[Piece, int]) -> T:
+            (piece, start), weights = placed, self.weights
+            if weights is not None and len(weights) < start + piece.n_rows:
+                raise ValueError(f"sample_weight has {len(weights)} numbers for more rows: give one for each row")
+            part = None if weights is None else weights[start : start + piece.n_rows]
+            return work(reading.chunks(piece, start, part))
+
         with ThreadPoolExecutor(self.n_threads) as pool:
-            yield from in_order(pool, lambda found: work(self._chunks(*found)), self._placed(), 2 * self.n_threads)
+            yield from in_order(pool, worked, self._placed(), 2 * self.n_threads)
 
     def _placed(self) -> Iterator[tuple[Piece, int]]:
         """Pieces, each with the number of its first row; refuses a source whose number of rows has changed."""
@@ -136,24 +130,25 @@ class StreamedRows(Rows):
             start += piece.n_rows
         if start == 0:
             raise ValueError("X has no rows")
-        if self.count not in (0, start):
-            raise ValueError(f"X had {self.count} rows at first and now has {start}: leave it as it is during a fit")
+        if self.n_rows not in (0, start):
+            raise ValueError(f"X had {self.n_rows} rows at first and now has {start}: leave it as it is during a fit")
         if self.weights is not None and len(self.weights) != start:
             raise ValueError(f"sample_weight has {len(self.weights)} numbers for {start} rows: give one for each row")
 
-    def _chunks(self, piece: Piece, start: int) -> Iterator[Chunk]:
-        first_pass = self.count == 0
-        reading = Reading(self.location, self.scale, self.dtype, self.resolution, self.names, first_pass, self.gaps)
-        if self.weights is not None and len(self.weights) < start + piece.n_rows:
-            raise ValueError(f"sample_weight has {len(self.weights)} numbers for more rows: give one for each row")
-        return reading.chunks(
-            piece, start, None if self.weights is None else self.weights[start : start + piece.n_rows]
-        )
+
+def listed(function: Callable[[Chunk], T], chunks: Iterator[Chunk]) -> list[T]:
+    """Results of a function for each chunk of a piece."""
+    return [function(chunk) for chunk in chunks]
+
+
+def summed(function: Callable[[Chunk], S], chunks: Iterator[Chunk]) -> S:
+    """Sum of a statistic over the chunks of a piece."""
+    return total(function(chunk) for chunk in chunks)
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """How pieces become chunks.
+    """How pieces become chunks, here and on the workers of a cluster.
 
     Parameters
     ----------
@@ -165,8 +160,10 @@ class Reading:
         Names of the columns, for messages.
     check : bool
         Whether to refuse values that are not finite.
-    gaps : bool
+    allow_missing : bool
         Whether NaN, a missing value, is accepted.
+    may_miss : bool
+        Whether to look for missing values.
     """
 
     location: FloatArray
@@ -175,29 +172,39 @@ class Reading:
     resolution: Resolution
     names: list[str] | None
     check: bool
-    gaps: bool = False
+    allow_missing: bool
+    may_miss: bool
+
+    @classmethod
+    def of(cls, rows: Any) -> Reading:
+        """The reading of streamed rows or of those of a Dask collection; they are checked in the first pass."""
+        check, may_miss = rows.observed is None, rows.allow_missing and rows.has_missing
+        return cls(
+            rows.location, rows.scale, rows.dtype, rows.resolution, rows.names, check, rows.allow_missing, may_miss
+        )
 
     def chunks(self, piece: Piece, start: int, weights: FloatArray | None) -> Iterator[Chunk]:
         """Chunks of a piece whose first row has the number `start`."""
-        values = dense(piece, self.dtype, len(self.location))
+        p = len(self.location)
+        values = dense(piece, self.dtype, p)
         if self.check:
-            refuse(values, start, piece.name, self.names, self.gaps)
-        for place in places(piece.n_rows, len(self.location), start):
+            refuse(values, start, piece.name, self.names, self.allow_missing)
+        counts = np.ones(piece.n_rows) if weights is None else weights
+        if self.may_miss:
+            counts = np.where(np.isnan(values).all(axis=1), 0.0, counts)
+        for place in places(piece.n_rows, p, start):
             here = slice(place.start - start, place.stop - start)
-            X = contiguous(values[here])
-            counted = np.ones(len(X)) if weights is None else weights[here]
-            yield Chunk(
-                X, counting(X, counted) if self.gaps else counted, place, self.location, self.scale, self.resolution
-            )
+            X = np.require(values[here], requirements=["C", "W"])
+            yield Chunk(X, counts[here], place, self.location, self.scale, self.resolution, self.may_miss)
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
     """Values of a piece, shape (m, p), checked against its number of rows and columns."""
     try:
-        found = np.asarray(piece.read())
-        if found.dtype.kind == "c":
+        stored = np.asarray(piece.read())
+        if stored.dtype.kind == "c":
             raise TypeError("complex numbers")
-        values: FloatArray = found.astype(dtype, copy=False)
+        values: FloatArray = stored.astype(dtype, copy=False)
     except Exception as error:
         raise ValueError(f"{piece.name} cannot be read ({type(error).__name__}: {error})") from error
     if values.ndim != 2 or values.shape[1] != n_columns:
@@ -207,31 +214,16 @@ def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
     return values
 
 
-def refuse(values: FloatArray, start: int, name: str, names: list[str] | None, gaps: bool) -> None:
-    """Raise an error that names the first value (m, p) that is infinite or, unless there may be gaps, NaN."""
+def refuse(values: FloatArray, start: int, name: str, names: list[str] | None, allow_missing: bool) -> None:
+    """Raise an error that names the first value (m, p) that is infinite or, unless values may be missing, NaN."""
     if np.isfinite(values).all():
         return
-    wrong = np.argwhere(np.isinf(values) if gaps else ~np.isfinite(values))
+    wrong = np.argwhere(np.isinf(values) if allow_missing else ~np.isfinite(values))
     if not len(wrong):
         return
     row, j = wrong[0]
     column = f"column {j}" if names is None else f"column {j} ({names[j]!r})"
     raise ValueError(f"{name}: row {start + row} has {values[row, j]:g} in {column}: fill it or leave the row out")
-
-
-def sampled(rows: Rows, numbers: Any) -> ArrayRows:
-    """The rows with these numbers, or all rows, in memory and in the same units."""
-
-    def of(chunk: Chunk) -> tuple[FloatArray, FloatArray]:
-        if numbers is None:
-            return chunk.X.copy(), chunk.weights
-        first, last = np.searchsorted(numbers, [chunk.place.start, chunk.place.stop])
-        here = numbers[first:last] - chunk.place.start
-        return chunk.X[here], chunk.weights[here]
-
-    values, weights = zip(*rows.map(of), strict=True)
-    X, counted = np.concatenate(values), np.concatenate(weights)
-    return ArrayRows(X, counted, rows.location, rows.scale, os.cpu_count() or 1, rows.resolution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,8 +241,8 @@ class SparseTable:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the values."""
-        found: np.dtype[Any] = self.X.dtype
-        return found
+        dtype: np.dtype[Any] = self.X.dtype
+        return dtype
 
     def pieces(self) -> Iterator[Piece]:
         """Chunks in turn."""

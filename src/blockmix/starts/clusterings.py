@@ -33,13 +33,6 @@ _TRIM = 0.1  # weight of the farthest rows that the first M-step leaves out
 _ROUNDING = 1e-5  # by how much given responsibilities may miss a sum of one: float32 arithmetic stays well below
 
 
-def one_hot(labels: IntArray, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray:
-    """Hard responsibilities (N, G) from labels (N,)."""
-    z = np.zeros((len(labels), n_components), dtype=dtype)
-    z[np.arange(len(labels)), labels] = 1
-    return z
-
-
 @dataclass(frozen=True, eq=False)
 class OneHot:
     """Hard responsibilities (N, G) that are held as labels, one small number per row, and written out by chunks."""
@@ -54,7 +47,7 @@ class OneHot:
         return len(self.codes), self.n_components
 
     def __getitem__(self, place: slice) -> FloatArray:
-        return one_hot(self.codes[place], self.n_components, self.dtype)
+        return np.eye(self.n_components, dtype=self.dtype)[self.codes[place]]
 
 
 def given(init: ArrayLike, n_rows: int, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray | OneHot:
@@ -171,7 +164,7 @@ def hierarchical(X: FloatArray, weights: FloatArray, n_components: int, rng: np.
     if len(heavy) > _TREE_ROWS:
         heavy = np.sort(rng.choice(heavy, _TREE_ROWS, replace=False))
     found = ward(X[heavy], weights[heavy], n_components)
-    middles = centers(X[heavy], weights[heavy], one_hot(found, n_components, X.dtype))
+    middles = centers(X[heavy], weights[heavy], np.eye(n_components, dtype=X.dtype)[found])
     labels = pairwise_distances_argmin(X, middles).astype(np.intp)
     labels[heavy] = found
     return filled(labels, X, weights, n_components)
@@ -252,12 +245,12 @@ def filled(labels: IntArray, X: FloatArray, weights: FloatArray, n_components: i
     sizes = np.bincount(labels[counted], minlength=n_components)
     while (sizes == 0).any():
         empty = int(np.argmin(sizes))
-        z = one_hot(labels, n_components, X.dtype) * counted[:, None]
+        z = np.eye(n_components, dtype=X.dtype)[labels] * counted[:, None]
         gap = X - ((z.T @ X) / np.maximum(sizes, 1).astype(X.dtype)[:, None])[labels]
         far = np.where(counted & (sizes[labels] > 1), np.einsum("ij,ij->i", gap, gap), -1)
         labels[int(np.argmax(far))] = empty
         sizes = np.bincount(labels[counted], minlength=n_components)
-    return one_hot(labels, n_components, X.dtype)
+    return np.eye(n_components, dtype=X.dtype)[labels]
 
 
 def clusterings(
@@ -372,18 +365,13 @@ def clip(X: FloatArray) -> FloatArray:
     return np.clip(X, median - reach, median + reach)
 
 
-def far_cells(X: FloatArray) -> float:
-    """Share of the cells that `clip` changes."""
-    return float((clip(X) != X).mean())
-
-
 def trimmed(X: FloatArray, clipped: FloatArray, weights: FloatArray, z: FloatArray) -> FloatArray:
     """Responsibilities that are 0 for the tenth of the rows farthest from its center, unless a cluster would vanish.
 
     The centers are those of the clipped rows; distances are those of the rows themselves.
     """
-    gaps = X - (z @ centers(clipped, weights, z))
-    order = np.argsort(np.einsum("ij,ij->i", gaps, gaps), kind="stable")
+    shift = X - (z @ centers(clipped, weights, z))
+    order = np.argsort(np.einsum("ij,ij->i", shift, shift), kind="stable")
     far = order[np.cumsum(weights[order]) > (1 - _TRIM) * weights.sum()]
     kept = z.copy()
     kept[far] = 0

@@ -8,195 +8,20 @@ itself never sees a filled value.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from blockmix.blocks.blocks import Layout, Prior
+from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.em.loop import SPARE, Family, LoopState, Outcome, P, S, Start, first_state, multistart, run
-from blockmix.em.m_step import maximize
-from blockmix.em.sweep import Density, expected, sweep, unit_parameters
+from blockmix.em.parameters import Parameters, Prior
+from blockmix.em.sweep import expected, maximize, sweep
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import ArrayRows, Rows
-from blockmix.starts.clusterings import by_ranks, clusterings, distinct, far_cells, given, kmeans, seeds
-
-_NEIGHBORS = 7
-_DONORS = 1000  # rows that are searched for neighbors
-_FULL_COLUMNS = 64  # up to which one covariance of all columns is fitted
-_STEPS, _PSEUDO_ROWS = 10, 64.0  # of that fit
-
-
-def completed(rows: ArrayRows) -> list[FloatArray]:
-    """Standardized rows, shape (N, p) each: one table if no value is missing, else one for each way to fill gaps."""
-    if not rows.has_gaps:
-        return [(rows.X - rows.location) / rows.scale]
-    found = [by_neighbors(rows)]
-    return found if rows.n_columns > _FULL_COLUMNS else [*found, by_regression(rows)]
-
-
-def by_neighbors(rows: ArrayRows) -> FloatArray:
-    """Gaps filled by the mean of the nearest rows; by the mean of the column if none of them has a value.
-
-    The distance is the mean squared difference over the columns that both rows have. At most 1000 distinct rows are
-    candidates.
-    """
-    X = (rows.X - rows.location) / rows.scale
-    counted = np.flatnonzero(rows.weights > 0)
-    _, _, place = distinct(np.nan_to_num(X), rows.weights, 1)
-    different = counted[np.unique(place[counted], return_index=True)[1]]
-    donors = X[different[:: -(-len(different) // _DONORS)]]
-    parts = rows.map(lambda chunk: _near_means(X[chunk.place], donors))
-    return np.concatenate(list(parts))
-
-
-def _near_means(X: FloatArray, donors: FloatArray) -> FloatArray:
-    """Rows X, shape (m, p), whose gaps have the means of the nearest donors, shape (D, p)."""
-    found = X.copy()
-    incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
-    values, there = np.nan_to_num(donors), ~np.isnan(donors)
-    for some in np.array_split(incomplete, -(-len(incomplete) // _DONORS) or 1):
-        own, known = np.nan_to_num(X[some]), (~np.isnan(X[some])).astype(float)
-        both = known @ there.T
-        squares = own**2 @ there.T + known @ (values**2).T - 2 * (own @ values.T)
-        apart = np.where(both > 0, squares / np.maximum(both, 1), np.inf)
-        # A row is its own neighbor too, but has no value where it is filled.
-        near = np.argpartition(apart, min(_NEIGHBORS, len(donors) - 1), axis=1)[:, : _NEIGHBORS + 1]
-        known_there = there[near] & np.isfinite(np.take_along_axis(apart, near, axis=1))[:, :, None]
-        means = (values[near] * known_there).sum(axis=1) / np.maximum(known_there.sum(axis=1), 1)
-        found[some] = np.where(known > 0, own, means)
-    return found
-
-
-def by_regression(rows: ArrayRows) -> FloatArray:
-    """Gaps filled by their conditional means under one normal distribution, shrunk to independent columns."""
-    layout = Layout((Partition.single(rows.n_columns),))
-    parameters = unit_parameters(np.zeros((1, rows.n_columns)), layout)
-    for _ in range(_STEPS):
-        parameters = maximize(sweep(rows, parameters), parameters, Prior(_PSEUDO_ROWS))
-    density = Density.of(parameters, gaps=True)
-    return np.concatenate(list(rows.map(lambda chunk: expected(chunk, density, np.ones((len(chunk.X), 1))))))
-
-
-_FEW, _MORE = 10, 15  # sweeps of all clusterings, and further ones of the best
-_KEPT = 8  # clusterings that have the further sweeps
-_FLOOR = 1e-3  # added to variances, of standardized columns: no cluster can sit on a value that is recorded often
-# Degrees of freedom. The normal likelihood prefers a component of far rows and merges two clusters for it. Under t
-# components far rows cost little.
-_DEGREES = 5.0
-_NUMBERS = 2**22  # of the products: 32 MB
-
-
-@dataclass(frozen=True, eq=False)
-class Products:
-    """Rows of total weight 1 as products x_i x_j (i ≤ j), x and 1, shape (D, N) with D = p(p + 3)/2 + 1.
-
-    In single precision, which is enough to compare and twice as fast.
-    """
-
-    phi: FloatArray
-    weights: FloatArray
-    i: IntArray
-    j: IntArray
-    n_columns: int
-
-    @classmethod
-    def of(cls, X: FloatArray, weights: FloatArray) -> Products:
-        """The products of rows X, shape (N, p)."""
-        i, j = np.triu_indices(X.shape[1])
-        columns = np.ascontiguousarray(X.T, dtype=np.float32)
-        phi = np.concatenate([columns[i] * columns[j], columns, np.ones((1, len(X)), dtype=np.float32)])
-        return cls(phi, (weights / weights.sum()).astype(np.float32), i, j, X.shape[1])
-
-    def swept(
-        self, z: FloatArray, u: FloatArray, n_sweeps: int
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Some sweeps of S mixtures from responsibilities z and row weights u, both (G, S, N).
-
-        Returns both, the log-likelihoods per row up to a constant (S,), and the shares of the components (G, S).
-        """
-        # Components come first: sums over the last of three axes take twice the time of all the rest.
-        G, S, N = z.shape
-        most = _DEGREES + self.n_columns
-        value, share = np.empty(S), np.empty((G, S))
-        for _ in range(n_sweeps):
-            share = np.maximum(z @ self.weights, np.finfo(np.float32).tiny)
-            coefficients, logdet = self._maximized((z * u * self.weights).reshape(G * S, N))
-            squares = np.maximum(coefficients @ self.phi, 0).reshape(G, S, N)
-            u = most / (_DEGREES + squares)
-            joint = (0.5 * most) * np.log(u)
-            joint += (np.log(share) - 0.5 * logdet.reshape(G, S))[:, :, None]
-            top = joint.max(axis=0)
-            z = np.exp(joint - top)
-            total = z.sum(axis=0)
-            z /= total
-            value = (top + np.log(total)) @ self.weights
-        return z, u, value, share
-
-    def _maximized(self, share: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coefficients (C, D) of the distances in the products for C weighted components (C, N), and log|Σ| (C,)."""
-        i, j = self.i, self.j
-        sums = (share @ self.phi.T).astype(float)
-        weight = np.maximum(sums[:, -1:], np.finfo(float).tiny)
-        squares, means = np.split(sums[:, :-1] / weight, [len(i)], axis=1)
-        C, p = means.shape
-        covariance = np.empty((C, p, p))
-        covariance[:, i, j] = covariance[:, j, i] = squares - means[:, i] * means[:, j]
-        covariance[:, range(p), range(p)] += _FLOOR
-        precision = np.linalg.inv(covariance)
-        linear = np.einsum("cij,cj->ci", precision, means)
-        quadratic = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
-        constant = np.einsum("ci,ci->c", linear, means)[:, None]
-        coefficients = np.concatenate([quadratic, -2 * linear, constant], axis=1).astype(np.float32)
-        return coefficients, np.linalg.slogdet(covariance)[1].astype(np.float32)
-
-
-def best_start(
-    X: FloatArray, weights: FloatArray, clusterings: list[FloatArray], spare: float, rng: np.random.RandomState
-) -> tuple[IntArray, FloatArray]:
-    """Numbers of the clusterings, best first, and responsibilities for the first M-step, shape (N, G).
-
-    The best has the fewest components with at most p + spare rows, then the highest likelihood. Its responsibilities
-    after short EM are returned times the weights of the rows, at most 1: far rows count little in the first M-step.
-    Of many rows only a sample is swept, and the clustering itself is returned.
-
-    Parameters
-    ----------
-    X : array of shape (N, p)
-        Standardized rows.
-    weights : array of shape (N,)
-    clusterings : list of arrays of shape (N, G)
-        A row without responsibilities is left out of the first M-step.
-    spare : float
-    rng : RandomState
-
-    Examples
-    --------
-    >>> X = np.random.RandomState(0).standard_normal((60, 1)) + np.repeat([[-9.0], [0], [9]], 20, axis=0)
-    >>> right, wrong = np.repeat(np.eye(3), 20, axis=0), np.tile(np.eye(3), (20, 1))
-    >>> best_start(X / X.std(), np.ones(60), [wrong, right], 5, np.random.RandomState(0))[0]
-    array([1, 0])
-    """
-    p = X.shape[1]
-    most = max(_NUMBERS // (p * (p + 3) // 2 + 1), 1)
-    part = slice(None) if len(X) <= most else np.sort(rng.choice(len(X), most, replace=False))
-    products = Products.of(X[part].astype(float), weights[part].astype(float))
-    z = np.stack([found[part].T for found in clusterings], axis=1).astype(np.float32)
-    least = (p + spare) / float(weights[part].sum())
-
-    def ranked(value: FloatArray, share: FloatArray) -> IntArray:
-        return np.lexsort((-value, (share <= least).sum(axis=0)))
-
-    z, u, *ends = products.swept(z, np.ones_like(z), _FEW)
-    order = ranked(*ends)
-    z, u, *ends = products.swept(z[:, order[:_KEPT]], u[:, order[:_KEPT]], _MORE)
-    again = ranked(*ends)
-    order[:_KEPT] = order[again]
-    swept = (z * np.minimum(u, 1))[:, again[0]].T.astype(X.dtype)
-    return order, swept if isinstance(part, slice) else clusterings[order[0]]
-
+from blockmix.starts.clusterings import by_ranks, clip, clusterings, distinct, given, kmeans, seeds
 
 # Size of the part of the rows that the default start compares clusterings on.
 _PART_ROWS = 2000
@@ -208,6 +33,16 @@ _ROWS_PER_COLUMN = 2  # rows of a component from which a full covariance can jud
 # Without tails or skew they add a partition that the judge may prefer for no good reason: on Ecoli (0.009) ARI 0.45.
 _FAR = 0.02
 _COLUMNS = 64  # up to which full covariances are swept: beyond that it would take longer than the rest of the fit
+_FEW, _MORE = 10, 15  # sweeps of all clusterings in short EM, and further ones of the best
+_KEPT = 8  # clusterings that have the further sweeps
+_FLOOR = 1e-3  # added to variances, of standardized columns: no cluster can sit on a value that is recorded often
+# Degrees of freedom. The normal likelihood prefers a component of far rows and merges two clusters for it. Under t
+# components far rows cost little.
+_DEGREES = 5.0
+_NUMBERS = 2**22  # of the products of short EM: 32 MB
+_NEIGHBORS = 7
+_DONORS = 1000  # rows that are searched for neighbors
+_STEPS, _PSEUDO_ROWS = 10, 64.0  # of the fit of one covariance, which missing values are regressed by
 
 
 def starts_of(
@@ -247,11 +82,11 @@ def starts_of(
                 raise ValueError(
                     f"component {alone[0]} of init has no rows: give each component some, or lower n_components"
                 )
-        return [Start("given", partial(first_state, family, rows, family.loose(tol), z))]
+        return [Start("given", partial(first_state, family, rows, max(tol, family.loose), z))]
     if init == "auto" and n_components > 1:
         return _compared(make_family, rows, sample, n_components, n_init, tol, max_iter, rng)
     family = make_family(sample)
-    begin = partial(first_state, family, sample, family.loose(tol))
+    begin = partial(first_state, family, sample, max(tol, family.loose))
     if n_components == 1:
         return [Start("kmeans 1", partial(begin, np.ones((sample.n_rows, 1), dtype=sample.dtype)))]
     # A missing value is at the mean of its column.
@@ -275,7 +110,12 @@ def _compared(
     some = sample.some(max(_PART_ROWS, _PART_NUMBERS // rows.n_columns, n_components), rng)
     part = sample if isinstance(some, slice) else replace(sample, X=sample.X[some], weights=sample.weights[some])
     family = make_family(part)
-    tables, starts = completed(part), list[Start[P]]()
+    # Neither way to fill missing values is the better start everywhere: neighbors keep clusters apart, regression keeps
+    # correlations.
+    tables: list[FloatArray] = [(part.X - part.location) / part.scale]
+    starts: list[Start[P]] = []
+    if part.has_missing:
+        tables = [by_neighbors(part)] + ([by_regression(part)] if rows.n_columns <= _COLUMNS else [])
     for i in range(1, n_init + 1):
         for number, table in enumerate(tables):
             prefix = f"auto {i}" if number == 0 else f"auto {i}, regression"
@@ -286,7 +126,7 @@ def _compared(
     best = multistart(starts, lambda name, state: run(family, part, state, tol, max_iter))[0]
     if best.outcome is Outcome.INTERRUPTED:
         raise KeyboardInterrupt
-    return [Start(best.name, partial(LoopState, best.state.parameters, family.loose(tol)))]
+    return [Start(best.name, partial(LoopState, best.state.parameters, max(tol, family.loose)))]
 
 
 def auto(
@@ -298,22 +138,22 @@ def auto(
     max_iter: int,
     rng: np.random.RandomState,
 ) -> list[Start[P]]:
-    """The starts worth a whole EM, from clusterings of the standardized rows in a table without gaps, shape (N, p).
+    """The starts worth a whole EM, from clusterings of standardized rows without missing values, shape (N, p).
 
     They begin in the groups of the rule. One group (where rows can judge) and columns alone are fallbacks: EM runs
     within them, one group is then regrouped once, and they take over only if they end above. A fallback whose
     extrapolated objective is too low is not run, so the fit is almost never below the full or diagonal mixture from
     the same start (docs/adr/0004).
     """
-    found, judged = compared(table, rows.weights, n_components, rng)
+    candidates, judged = compared(table, rows.weights, n_components, rng)
     starts: list[Start[P]] = []
     for groups, held in family.layouts(rows.n_columns, judged).items():
-        tolerance = tol if groups in ("one group", "alone") else family.loose(tol)
-        for name, z in found.items():
+        tolerance = tol if groups in ("one group", "alone") else max(tol, family.loose)
+        for name, z in candidates.items():
             begin = partial(first_state, held, rows, tolerance, z)
             if not starts or groups == "rule":
                 starts.append(Start(f"{name}, {groups}", begin))
-            elif name == next(iter(found)):
+            elif name == next(iter(candidates)):
                 # Columns alone have much to gain by a regroup, in wrong clusters too (docs/adr/0004).
                 then = family if groups == "one group" else None
                 starts.append(_fallback(f"{name}, {groups}", held, then, rows, begin(), tol, max_iter))
@@ -328,17 +168,18 @@ def compared(
     The best one after short EM; without enough rows to judge, k-means and the clipped k-means.
     """
     different, weight, place = distinct(X, weights, n_components)
-    found = clusterings(different, weight, n_components, rng)
+    pool = clusterings(different, weight, n_components, rng)
     p, share = X.shape[1], float(weight.sum()) / n_components
-    if p > _COLUMNS or share < _ROWS_PER_COLUMN * p or len(found) == 1:
-        return {name: z[place] for name, z in found.items() if name != "trimmed"}, False
+    if p > _COLUMNS or share < _ROWS_PER_COLUMN * p or len(pool) == 1:
+        return {name: z[place] for name, z in pool.items() if name != "trimmed"}, False
     # Drawn seeds differ widely, and the likelihood is to choose among them: that takes twice as many rows as a full
     # component has parameters. On Ecoli, 42 rows and 35 parameters, it prefers ARI 0.46 to the 0.64 of k-means.
     drawn = seeds(different, weight, n_components, rng) if share > p * (p + 3) else {}
-    ranks = {"ranks": by_ranks(different, weight, n_components, rng)} if far_cells(different) > _FAR else {}
-    pool = found | ranks | drawn
-    order, swept = best_start(different, weight, list(pool.values()), SPARE, rng)
-    return {list(pool)[order[0]]: swept[place]}, True
+    if (clip(different) != different).mean() > _FAR:
+        pool["ranks"] = by_ranks(different, weight, n_components, rng)
+    pool |= drawn
+    order, z = best_start(different, weight, list(pool.values()), SPARE, rng)
+    return {list(pool)[order[0]]: z[place]}, True
 
 
 def _fallback(
@@ -356,10 +197,10 @@ def _fallback(
     """
 
     def swept(family: Family[P, S], state: LoopState[P], max_iter: int) -> LoopState[P]:
-        found = run(family, rows, state, tol, max_iter)
-        if found.outcome is Outcome.INTERRUPTED:
+        result = run(family, rows, state, tol, max_iter)
+        if result.outcome is Outcome.INTERRUPTED:
             raise KeyboardInterrupt
-        return found.state
+        return result.state
 
     def begin() -> LoopState[P]:
         end = swept(held, short, max_iter)
@@ -371,3 +212,129 @@ def _fallback(
     short = swept(held, state, min(_SWEEPS, max_iter))
     limit = short.trace[-1] + _FURTHER * float(np.diff(short.trace)[-1:].sum())
     return Start(name, begin, limit)
+
+
+def best_start(
+    X: FloatArray, weights: FloatArray, clusterings: list[FloatArray], spare: float, rng: np.random.RandomState
+) -> tuple[IntArray, FloatArray]:
+    """Numbers of the clusterings, best first after short EM, and responsibilities for the first M-step, shape (N, G).
+
+    Short EM fits t components with full covariances. The best has the fewest components with at most p + spare rows,
+    then the highest likelihood. Its responsibilities are returned times the weights of the rows, at most 1: far rows
+    count little in the first M-step. Of many rows only a sample is swept, and the clustering itself is returned.
+
+    Parameters
+    ----------
+    X : array of shape (N, p)
+        Standardized rows.
+    weights : array of shape (N,)
+    clusterings : list of arrays of shape (N, G)
+        A row without responsibilities is left out of the first M-step.
+    spare : float
+    rng : RandomState
+
+    Examples
+    --------
+    >>> X = np.random.RandomState(0).standard_normal((60, 1)) + np.repeat([[-9.0], [0], [9]], 20, axis=0)
+    >>> right, wrong = np.repeat(np.eye(3), 20, axis=0), np.tile(np.eye(3), (20, 1))
+    >>> best_start(X / X.std(), np.ones(60), [wrong, right], 5, np.random.RandomState(0))[0]
+    array([1, 0])
+    """
+    N, p = X.shape
+    size = max(_NUMBERS // (p * (p + 3) // 2 + 1), 1)
+    part = slice(None) if size >= N else np.sort(rng.choice(N, size, replace=False))
+    least = (p + spare) / float(weights[part].sum())
+    # Products x_i x_j (i ≤ j), x and 1, shape (D, N), and weights of sum 1, in single precision: it is enough to
+    # compare and twice as fast.
+    i, j = np.triu_indices(p)
+    columns = np.ascontiguousarray(X[part].T, dtype=np.float32)
+    phi = np.concatenate([columns[i] * columns[j], columns, np.ones((1, columns.shape[1]), dtype=np.float32)])
+    share = (weights[part].astype(float) / weights[part].sum(dtype=float)).astype(np.float32)
+    z = np.stack([clustering[part].T for clustering in clusterings], axis=1).astype(np.float32)
+    z, u, value, thin = short_em(phi, share, p, z, np.ones_like(z), _FEW, least)
+    order = np.lexsort((-value, thin))
+    z, u, value, thin = short_em(phi, share, p, z[:, order[:_KEPT]], u[:, order[:_KEPT]], _MORE, least)
+    again = np.lexsort((-value, thin))
+    order[:_KEPT] = order[again]
+    swept = (z * np.minimum(u, 1))[:, again[0]].T.astype(X.dtype)
+    return order, swept if isinstance(part, slice) else clusterings[order[0]]
+
+
+def short_em(
+    phi: FloatArray, weights: FloatArray, p: int, z: FloatArray, u: FloatArray, n_sweeps: int, least: float
+) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
+    """Some sweeps of S mixtures from responsibilities z and row weights u, both (G, S, N).
+
+    Returns both, the log-likelihoods per row up to a constant (S,), and the numbers of components with a share of at
+    most `least` (S,). All mixtures are swept together: a Mahalanobis distance is linear in the products, so the E-steps
+    of all of them are one matrix product and their M-steps another.
+    """
+    # Components come first: sums over the last of three axes take twice the time of all the rest.
+    G, S, N = z.shape
+    total = _DEGREES + p
+    value, share, (i, j) = np.empty(S), np.empty((G, S)), np.triu_indices(p)
+    for _ in range(n_sweeps):
+        share = np.maximum(z @ weights, np.finfo(np.float32).tiny)
+        sums = ((z * u * weights).reshape(G * S, N) @ phi.T).astype(float)
+        weight = np.maximum(sums[:, -1:], np.finfo(float).tiny)
+        squares, means = np.split(sums[:, :-1] / weight, [len(i)], axis=1)
+        covariance = np.empty((len(means), p, p))
+        covariance[:, i, j] = covariance[:, j, i] = squares - means[:, i] * means[:, j]
+        covariance[:, range(p), range(p)] += _FLOOR
+        precision, logdet = np.linalg.inv(covariance), np.linalg.slogdet(covariance)[1].astype(np.float32)
+        linear = np.einsum("cij,cj->ci", precision, means)
+        quadratic = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
+        constant = np.einsum("ci,ci->c", linear, means)[:, None]
+        coefficients = np.concatenate([quadratic, -2 * linear, constant], axis=1).astype(np.float32)
+        u = total / (_DEGREES + np.maximum(coefficients @ phi, 0).reshape(G, S, N))
+        joint = (0.5 * total) * np.log(u)
+        joint += (np.log(share) - 0.5 * logdet.reshape(G, S))[:, :, None]
+        top = joint.max(axis=0)
+        z = np.exp(joint - top)
+        density = z.sum(axis=0)
+        z /= density
+        value = (top + np.log(density)) @ weights
+    return z, u, value, (share <= least).sum(axis=0)
+
+
+def by_neighbors(rows: ArrayRows) -> FloatArray:
+    """Missing values filled by the mean of the nearest rows; by the mean of the column if none of them has a value.
+
+    The distance is the mean squared difference over the columns that both rows have. At most 1000 distinct rows are
+    candidates.
+    """
+    X = (rows.X - rows.location) / rows.scale
+    counted = np.flatnonzero(rows.weights > 0)
+    _, _, place = distinct(np.nan_to_num(X), rows.weights, 1)
+    different = counted[np.unique(place[counted], return_index=True)[1]]
+    donors = X[different[:: -(-len(different) // _DONORS)]]
+    parts = rows.map(lambda chunk: _near_means(X[chunk.place], donors))
+    return np.concatenate(list(parts))
+
+
+def _near_means(X: FloatArray, donors: FloatArray) -> FloatArray:
+    """Rows X, shape (m, p), whose missing values have the means of the nearest donors, shape (D, p)."""
+    completed = X.copy()
+    incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
+    values, present = np.nan_to_num(donors), ~np.isnan(donors)
+    for some in np.array_split(incomplete, -(-len(incomplete) // _DONORS) or 1):
+        rows, here = np.nan_to_num(X[some]), (~np.isnan(X[some])).astype(float)
+        both = here @ present.T
+        squares = rows**2 @ present.T + here @ (values**2).T - 2 * (rows @ values.T)
+        apart = np.where(both > 0, squares / np.maximum(both, 1), np.inf)
+        # A row is its own neighbor too, but has no value where it is filled.
+        near = np.argpartition(apart, min(_NEIGHBORS, len(donors) - 1), axis=1)[:, : _NEIGHBORS + 1]
+        usable = present[near] & np.isfinite(np.take_along_axis(apart, near, axis=1))[:, :, None]
+        means = (values[near] * usable).sum(axis=1) / np.maximum(usable.sum(axis=1), 1)
+        completed[some] = np.where(here > 0, rows, means)
+    return completed
+
+
+def by_regression(rows: ArrayRows) -> FloatArray:
+    """Missing values filled by their conditional means under one normal distribution, shrunk to independent columns."""
+    p, layout = rows.n_columns, Layout((Partition.single(rows.n_columns),))
+    parameters = Parameters(np.ones(1), np.zeros((1, p)), Blocks(layout, np.eye(p).ravel()))
+    for _ in range(_STEPS):
+        parameters = maximize(sweep(rows, parameters), parameters, Prior(_PSEUDO_ROWS))
+    density = parameters.density(missing=True)
+    return np.concatenate(list(rows.map(lambda chunk: expected(chunk, density, np.ones((len(chunk.X), 1))))))

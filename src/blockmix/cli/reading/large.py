@@ -19,8 +19,7 @@ from blockmix.cli.reading.table import InputTable, check_present, check_unique
 from blockmix.partition import BoolArray, FloatArray
 from blockmix.rows import Arrow, Parquet, opened
 from blockmix.rows.files import ArrayFile
-from blockmix.rows.rows import chosen_rows
-from blockmix.rows.streamed import StreamedRows, sampled
+from blockmix.rows.rows import chosen_rows, sampled
 
 LARGE = 2**24  # numbers from which a table stays in its file: 134 MB in memory, and four times that during a fit
 _KINDS = {".npy", ".parquet", ".pq", ".arrow", ".feather"}
@@ -142,7 +141,7 @@ class LargeTable(InputTable):
 
     def scaling(self) -> dict[str, FloatArray]:
         """Mean and deviation of each column."""
-        measured = opened(self.values, gaps=True).measured()
+        measured = opened(self.values, allow_missing=True).measured()
         return {"location": measured.location, "scale": measured.scale}
 
     def scaled(self, location: FloatArray, scale: FloatArray) -> LargeTable:
@@ -151,9 +150,8 @@ class LargeTable(InputTable):
 
     def sample(self, most: int) -> InputTable:
         """At most `most` of the rows, in memory."""
-        counted = replace(StreamedRows.of(self.values, gaps=True), count=self.shape[0])
         numbers = chosen_rows(self.shape[0], None, most, np.random.RandomState(0))
-        drawn = sampled(counted, numbers)
+        drawn = sampled(opened(self.values, allow_missing=True), numbers)
         places = range(self.shape[0]) if numbers is None else numbers.tolist()
         return InputTable(
             self.source,

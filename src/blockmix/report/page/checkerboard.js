@@ -1,4 +1,4 @@
-// Checkerboard: the standardized data, rows sorted by component and columns by group.
+// Checkerboard: the standardized data, rows sorted by component and columns by group; and the missing values.
 
 class Checkerboard {
   constructor(board) {
@@ -127,4 +127,19 @@ function checkerboard(board) {
     h("div", { class: "under" }, scale(board.limit.toFixed(1), "standard deviations"),
       zoomButtons(made.viewport, "the checkerboard"),
       pngButton("checkerboard", made.raster.canvas, () => made.raster.draw())));
+}
+
+/** Share of missing cells of each column that has any, in all rows and by component. */
+function missingValues(found) {
+  const order = found.columns.map((_, k) => k).sort((a, b) => found.all[b] - found.all[a]);
+  const each = (k) => (report.isMixture ? found.each.map((shares) => share(shares[k])) : []);
+  const make = (query) => order.filter((k) => columnName(found.columns[k]).toLowerCase().includes(query))
+    .map((k) => () => row([columnName(found.columns[k]), share(found.all[k]), ...each(k)]));
+  const heads = ["Column", "All rows", ...(report.isMixture ? found.each.map((_, g) => `Component ${g}`) : [])];
+  const percent = (value) => `${(100 * value).toFixed(1)} %`;
+  const clusters = report.isMixture ? ` By component: ${found.components.map(percent).join(", ")}.` : "";
+  section("missing", "Missing values",
+    h("p", {}, `${count(found.cells, "cell")} missing, ${percent(found.share)} of all; `
+      + `${count(found.complete, "row")} without missing values.${clusters} Columns with missing values:`),
+    searchable("missing-table", "column", heads, make));
 }

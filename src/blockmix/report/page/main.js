@@ -13,7 +13,7 @@ function page() {
   if (report.differences) differences(report.differences);
   if (report.map) rowMap(report.map);
   if (report.checkerboard) checkerboard(report.checkerboard);
-  if (report.gaps) gaps(report.gaps);
+  if (report.gaps) missingValues(report.gaps);
   section("components", report.isMixture ? "Correlations" : "Correlation", h("p", {}, CORRELATIONS),
     report.stability ? h("p", { class: "note" }, report.stability.note) : null,
     report.views.map((view, index) => new ComponentPanel(view, index).element));

@@ -1,6 +1,6 @@
 // Overview: components, known classes, the objective and the candidates that were compared.
 
-const STABLE = "Stability: mean overlap (Jaccard index) of a cluster with the most similar one when the rows are weighed "
+const STABLE = "Stability: mean overlap (Jaccard index) of a cluster with the most similar one when the rows are weighted "
   + "at random and fitted again. Certainty: the overlap that the fitted model itself expects; it shows how far clusters "
   + "run into each other.";
 

@@ -1,4 +1,4 @@
-// Shell: the heading and the foot of the page, the theme, and printing.
+// Shell: the heading, the key figures and warnings, how the page was made, the foot, the theme, and printing.
 
 const OFFLINE = "This file loads nothing and sends nothing.";
 
@@ -34,4 +34,28 @@ function themes() {
   addEventListener("afterprint", () => print(false));
   matchMedia("print").addEventListener("change", (event) => print(event.matches));
   show();
+}
+
+function facts() {
+  return h("dl", { class: "facts" }, report.facts.map(({ name, value, note }) =>
+    h("div", {}, h("dt", {}, name), h("dd", {}, value, note ? h("small", {}, note) : null))));
+}
+
+function warnings() {
+  if (!report.warnings.length) return h("p", { class: "fine" }, "The fit gave no warnings.");
+  const heading = h("h3", {}, `${count(report.warnings.length, "warning")} from the fit`);
+  return h("div", { class: "warn", role: "note" }, heading,
+    h("ul", {}, report.warnings.map((text) => h("li", {}, text))));
+}
+
+function made() {
+  const { version, python, numpy, date, parameters, command } = report.made;
+  const lines = parameters.map(({ name, value, default: usual }) => row(
+    [h("code", {}, name), h("code", {}, value), usual ? "default" : "set"], { class: usual ? null : "set" }));
+  const again = [h("h3", {}, "To reproduce it"), h("pre", { tabindex: 0 }, h("code", {}, command ?? "")),
+    copyButton("the command", () => command)];
+  section("made", "How it was made",
+    h("p", {}, `${report.estimator} of blockmix ${version}, Python ${python}, NumPy ${numpy}; page written ${date}.`),
+    command ? h("div", { class: "command" }, again) : null,
+    h("h3", {}, "Parameters"), table("Parameters of the model", ["Parameter", "Value", "Set or default"], lines));
 }

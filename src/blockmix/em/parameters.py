@@ -1,0 +1,261 @@
+"""Parameters of the block mixture, and log-densities and distances of rows under them (paper, section 3).
+
+The density of a row with missing values is that of its values (docs/adr/0014). With heavy tails each row also has a
+weight u in each component, which is small where the row is far away (docs/adr/0013).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import chi2
+
+from blockmix.blocks.blocks import SMALL, Blocks, block_of
+from blockmix.partition import FloatArray, IntArray
+from blockmix.rows import Chunk
+
+_CLEAN = 0.999  # share of the rows of a normal component that are not outliers
+
+
+class Density(NamedTuple):
+    """Parameters as the compiled loops take them.
+
+    Attributes
+    ----------
+    level : array of shape (G,)
+        log π_g − ½ log|2π Σ_g|.
+    means : array of shape (G, p)
+    order, blocks, first : arrays
+        See `Layout`.
+    whiteners : flat array
+        Inverse Cholesky factors of the blocks.
+    precisions : array of shape (G, p)
+        Diagonals of the inverse covariances.
+    freedom : array of shape (G,)
+        Degrees of freedom; infinite for normal components.
+    inverses : flat array
+        Inverse blocks, for rows with missing values; empty otherwise.
+    """
+
+    level: FloatArray
+    means: FloatArray
+    order: IntArray
+    blocks: IntArray
+    first: IntArray
+    whiteners: FloatArray
+    precisions: FloatArray
+    freedom: FloatArray
+    inverses: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """Weights (G,), means (G, p) and block-diagonal covariances, in double precision.
+
+    With `degrees_of_freedom` (G,) components are t distributions whose scale matrices take the place of the
+    covariances; None is the normal mixture.
+    """
+
+    weights: FloatArray
+    means: FloatArray
+    blocks: Blocks
+    degrees_of_freedom: FloatArray | None = None
+
+    @cached_property
+    def summaries(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """log|Σ_g|, log π_g − ½ log|2π Σ_g| and the diagonals of Σ_g⁻¹; shapes (G,), (G,) and (G, p)."""
+        from blockmix.blocks.kernels import summaries
+
+        layout = self.blocks.layout
+        places = layout.order, layout.blocks, layout.first
+        sums: tuple[FloatArray, FloatArray, FloatArray] = summaries(self.weights, self.blocks.whiteners, *places)
+        return sums
+
+    def density(self, missing: bool) -> Density:
+        """The arrays that compiled loops take; with inverse blocks if values may be missing."""
+        layout, whiteners = self.blocks.layout, self.blocks.whiteners
+        _, level, precisions = self.summaries
+        freedom = np.full(len(level), np.inf) if self.degrees_of_freedom is None else self.degrees_of_freedom
+        inverses = self.inverses if missing else np.empty(0)
+        places = layout.order, layout.blocks, layout.first
+        return Density(level, self.means, *places, whiteners, precisions, freedom, inverses)
+
+    @cached_property
+    def inverses(self) -> FloatArray:
+        """Inverse blocks P = WᵀW, flat."""
+        from blockmix.em.missing_kernels import square
+
+        layout, whiteners = self.blocks.layout, self.blocks.whiteners
+        inverses = np.empty(layout.size)
+        square(layout.distinct_blocks, whiteners, inverses, SMALL)
+        for place in layout.large:
+            W = block_of(whiteners, *place)
+            block_of(inverses, *place)[:] = W.T @ W
+        return inverses
+
+    def moved(self, weights: FloatArray, means: FloatArray) -> Parameters:
+        """The same covariances with other weights and means."""
+        return replace(self, weights=weights, means=means)
+
+    def in_units(self, location: FloatArray, scale: FloatArray) -> Parameters:
+        """The same mixture for columns x·scale + location."""
+        return replace(self, means=self.means * scale + location, blocks=self.blocks.scaled(scale))
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A penalty −½ Σ_g [κ log|Σ_g| + (κ + ρ) tr Σ_g⁻¹] in standardized columns, fixed, so that EM stays monotone.
+
+    κ (`shrinkage`) pseudo-rows pull each block to the diagonal of overall variances; ρ (`ridge`) keeps a singular block
+    invertible.
+    """
+
+    shrinkage: float = 0.0
+    ridge: float = 0.0
+
+    def value(self, parameters: Parameters) -> float:
+        """The penalty, to be added to the log-likelihood."""
+        pull = self.shrinkage + self.ridge
+        if pull == 0:
+            return 0.0
+        logdets, _, precisions = parameters.summaries
+        return -0.5 * float(self.shrinkage * logdets.sum() + pull * precisions.sum())
+
+
+def posterior(chunk: Chunk, density: Density) -> tuple[FloatArray, float, FloatArray | None]:
+    """Responsibilities (m, G) of the rows of a chunk, their log-likelihood, and their weights u as from `log_joint`."""
+    from blockmix.em.kernels import responsibilities
+
+    z, u = log_joint(chunk, density)
+    return z, responsibilities(z, chunk.weights), u
+
+
+def log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | None]:
+    """Log π_g f_g(x) of the rows of a chunk, shape (m, G), in double precision, and weights u of that shape.
+
+    The weights (ν + p)/(ν + δ) of the rows in the moments of a component are None, for 1, if components are normal.
+    """
+    u = None
+    if np.isinf(density.freedom).all():
+        joint, gain = distances(chunk, density)
+    else:
+        joint, gain = distances(chunk, density._replace(level=np.zeros(len(density.level))))
+        u = student(joint, density.level, density.freedom, chunk.observed, chunk.X.shape[1])
+    if gain is not None:
+        joint += gain
+    lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
+    if len(lost):
+        joint[lost] = _beyond(chunk.take(lost), density)
+    return joint, u
+
+
+def distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | None]:
+    """Level − ½δ of the rows, shape (m, G), and what missing values add to the log-density; None if there are none.
+
+    δ = (x − μ)ᵀΣ⁻¹(x − μ) + Σ_j Δ_j (Σ⁻¹)_jj over the columns that a row has: a rounded value has the mean of the
+    values that it stands for.
+    """
+    from blockmix.em.kernels import block_log_joint
+
+    joint = np.empty((len(chunk.X), len(density.level)))
+    gain = np.zeros_like(joint) if chunk.has_missing else None
+    block_log_joint(chunk.X, chunk.units, chunk.rounding, density, joint, gain)
+    return joint, gain
+
+
+def _beyond(chunk: Chunk, density: Density) -> FloatArray:
+    """Log π_g f_g of rows so far away that their distances overflow: the least number for the nearest component."""
+    # Only the direction matters at such distances.
+    X = chunk.X
+    directions = X / np.nanmax(np.abs(X), axis=1, keepdims=True)
+    level = np.where(np.isfinite(density.level), 0.0, -np.inf)
+    central = density._replace(level=level, means=np.zeros_like(density.means))
+    origin, scale = np.zeros_like(chunk.location), chunk.scale / chunk.scale.min()
+    joint, _ = distances(Chunk(directions, chunk.weights, chunk.place, origin, scale), central)
+    nearest = np.full(joint.shape, -np.inf)
+    nearest[np.arange(len(X)), joint.argmax(axis=1)] = -np.finfo(float).max
+    return nearest
+
+
+def student(
+    joint: FloatArray, level: FloatArray, freedom: FloatArray, observed: IntArray, n_columns: int
+) -> FloatArray:
+    """Turn −½δ (m, G) into log π_g t(x; μ_g, Σ_g, ν_g) in place; return the weights u = (ν + p)/(ν + δ), shape (m, G).
+
+    Parameters
+    ----------
+    joint : array of shape (m, G)
+    level : array of shape (G,)
+        log π_g − ½ log|2π Σ_g|, as of a normal component.
+    freedom : array of shape (G,)
+    observed : array of shape (m,)
+        Number of columns that each row has, at most `n_columns`; it takes the place of p.
+    n_columns : int
+    """
+    from blockmix.em.kernels import student_densities
+
+    u = np.empty_like(joint)
+    student_densities(joint, level, freedom, student_constants(freedom, n_columns), observed, u)
+    return u
+
+
+def student_constants(freedom: FloatArray, n_columns: int) -> FloatArray:
+    """Log of t's constant over the normal one's for ν (…,) and 0 … p columns, shape (…, p + 1)."""
+    half, c = freedom[..., None] / 2, np.arange(n_columns + 1) / 2
+    return np.asarray(gammaln(half + c) - gammaln(half) - c * np.log(half))
+
+
+def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> FloatArray:
+    """δ_k of each column group of the component of each row, shape (m, K); NaN where that component has fewer groups.
+
+    As in the E-step a rounded value has the mean of the squared distances of the values that it stands for.
+    """
+    most = max(partition.n_groups for partition in parameters.blocks.layout.partitions)
+    found = np.full((len(labels), most), np.nan)
+    for _, rows, own in _by_component(chunk, labels, parameters):
+        found[rows, : own.shape[1]] = own
+    return found
+
+
+def outliers_of(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:
+    """Outlier scores and groups of the rows of a chunk with these components, and how many values they have.
+
+    The score is δ of a row from its component, the group that in which it is least likely. Groups of different sizes,
+    or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
+    """
+    partitions, p = parameters.blocks.layout.partitions, chunk.X.shape[1]
+    n_groups = max(partition.n_groups for partition in partitions)
+    distances, groups = np.empty(len(labels)), np.empty(len(labels), np.min_scalar_type(-n_groups))
+    for g, rows, by_group in _by_component(chunk, labels, parameters):
+        sizes: FloatArray = partitions[g].sizes.astype(float)
+        if chunk.has_missing:
+            sizes = ~np.isnan(chunk.X[rows]) @ (partitions[g].labels[:, None] == np.arange(len(sizes))).astype(float)
+        spread = 2 / (9 * np.maximum(sizes, 1))
+        scores = (np.cbrt(by_group / np.maximum(sizes, 1)) - (1 - spread)) / np.sqrt(spread)
+        distances[rows] = by_group.sum(axis=1)
+        groups[rows] = np.where(sizes > 0, scores, -np.inf).argmax(axis=1)
+    n_values = chunk.observed.astype(np.min_scalar_type(p))
+    return {"outlier_scores_": distances.astype(chunk.X.dtype), "outlier_groups_": groups, "n_values_": n_values}
+
+
+def _by_component(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Iterator[tuple[int, IntArray, FloatArray]]:
+    """Each component that rows have, these rows, and their δ_k, shape (k, K)."""
+    from blockmix.em.kernels import block_distances
+    from blockmix.em.missing_kernels import TILE
+
+    density, gain = parameters.density(chunk.has_missing), np.empty(TILE) if chunk.has_missing else None
+    for g in np.unique(labels).tolist():
+        rows = np.flatnonzero(labels == g)
+        own = np.empty((len(rows), parameters.blocks.layout.partitions[g].n_groups))
+        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, own)
+        yield g, rows, np.minimum(own, np.finfo(chunk.X.dtype).max)
+
+
+def outlier_limits(n_columns: int) -> FloatArray:
+    """The score that one normal row in a thousand exceeds, for rows with 0 … p values, shape (p + 1,)."""
+    return np.asarray(chi2.ppf(_CLEAN, np.arange(n_columns + 1)))

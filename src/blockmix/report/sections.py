@@ -1,0 +1,271 @@
+"""Sections of the page, each a function of a `Subject` that returns its part of the JSON document.
+
+They are the components with their correlation maps and trees, the differences between components, the checkerboard, the
+missing values, the list of the rows and the map of the rows. A function returns None if the page has no such section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.extmath import randomized_svd
+
+from blockmix.blocks.blocks import Blocks
+from blockmix.blocks.moments import correlation
+from blockmix.grouping.hierarchical import cut, spans
+from blockmix.partition import FloatArray, IntArray, leading_loadings
+from blockmix.plotting.views import ComponentView, binned, bins, board_view, component_view
+from blockmix.report.subject import MAX_ROWS, Centers, Subject, encoded, finite, fractions
+
+MAX_SIDE = 800  # pixels of one map: few screens show it wider
+_MAX_MAP_PIXELS = 2_400_000  # of all correlation maps together: 3.2 MB as base64
+_MAX_BOARD_ROWS = 480  # rows of pixels of the checkerboard
+_PROFILES = 24  # groups of all components whose scores are shown, the largest of each
+_NEIGHBORS = 3  # rows named beside a row
+_COMPARED = 400  # least certain rows that have neighbors: all pairs of rows would take long
+
+
+def components(subject: Subject) -> list[dict[str, Any]]:
+    """Maps, tree and groups of each component."""
+    # One view at a time: the p × p matrices of all components may not fit into memory.
+    n_maps = len(subject.column_labels) * (1 if subject.stability is None else 1.5)
+    side = min(MAX_SIDE, int(np.sqrt(_MAX_MAP_PIXELS / n_maps)))
+    return [_component(subject, g, name, view, side) for g, (name, view) in enumerate(_views(subject))]
+
+
+def _views(subject: Subject) -> Iterator[tuple[str, ComponentView]]:
+    """View of each component in turn; a shared covariance has one, of the rows minus their component's mean."""
+    model, X = subject.model, subject.X
+    if subject.centers is None:
+        yield "All rows", component_view(subject.covariances[0], X, None, model)
+    elif len(subject.covariances) < len(model.weights_):
+        residuals = None if X is None else X - model.means_[subject.row_labels]
+        yield "All components", component_view(subject.covariances[0], residuals, None, model)
+    else:
+        for g, block in enumerate(subject.covariances):
+            z = None if subject.z is None else np.ascontiguousarray(subject.z[:, g])
+            yield f"Component {g}", component_view(block, X, z, model)
+
+
+def _component(subject: Subject, g: int, name: str, view: ComponentView, side: int) -> dict[str, Any]:
+    """One component; its maps have its columns in leaf order, in which the groups of every cut are contiguous."""
+    partition, order = view.partition, spans(view.tree)[0]
+    in_order, cells = np.ix_(order, order), bins(len(order), side)
+    m = len(cells) - 1
+    # Two symmetric matrices in one of shape (m, m + 1): the estimated one below, the observed one above.
+    both = np.zeros((m, m + 1))
+    both[:, :m] = np.tril(binned(view.estimated[in_order], cells, cells))
+    if view.observed is not None:
+        both[:, 1:] += np.triu(binned(view.observed[in_order], cells, cells))
+    pairs = None  # the lower triangle, row by row: entry (i, j) is at i (i + 1) / 2 + j
+    if subject.stability is not None:
+        pairs = encoded(binned(subject.stability.pairs[g][in_order], cells, cells)[np.tril_indices(m)])
+    R = np.abs(view.estimated if view.observed is None else view.observed)
+    # Mean absolute correlation between the columns of each group, None for a column alone.
+    sums = [(len(group), float(R[np.ix_(group, group)].sum())) for group in partition.groups]
+    strengths = [None if c == 1 else round((total - c) / (c * (c - 1)), 3) for c, total in sums]
+    return {
+        "name": name,
+        "labels": partition.labels.tolist(),
+        "merges": view.tree[:, :2].astype(int).ravel().tolist(),
+        "heights": np.round(view.tree[:, 2], 4).tolist(),
+        "leaves": order.tolist(),
+        # Estimated correlations are zero between groups, so they do not show which groups are close.
+        "minGroups": partition.n_groups if view.observed is None else 1,
+        # EM and groupings without a tree may end at groups that no cut of the tree gives.
+        "isCut": cut(view.tree, partition.n_groups) == partition,
+        "observed": view.observed is not None,
+        "starts": cells.tolist(),
+        "pixels": encoded(both),
+        "pairs": pairs,
+        "strength": strengths,
+    }
+
+
+def loadings(subject: Subject) -> list[list[float | None]] | None:
+    """Correlation of each column with the factor of its group, by component; None for a model without loadings."""
+    model = subject.model
+    if not hasattr(model, "loadings_"):
+        return None
+    blocks, factors = model.blocks_, model.loadings_
+    each = [(blocks, factors)] if subject.centers is None else zip(blocks, factors, strict=True)
+    return [[finite(value) for value in leading_loadings(*pair).tolist()] for pair in each]
+
+
+def differences(subject: Subject) -> dict[str, Any] | None:
+    """Differences of the columns and scores of the column groups by component; None for a single component.
+
+    All come from the fitted means and variances, so they need no rows, and outliers count in a t mixture as little as
+    in its fit. The difference of a column is (mean of the component − mean of all others) / standard deviation within
+    components. With weights π, μ − Σ_h≠g π_h μ_h / (1 − π_g) is (μ − overall mean) / (1 − π_g).
+    """
+    centers = subject.centers
+    if centers is None or len(centers.weights) < 2:
+        return None
+    rest = np.maximum(1 - centers.weights, np.finfo(float).eps)
+    max_groups = max(3, _PROFILES // len(subject.covariances))
+    scores = [group_scores(centers.standardized, block, max_groups) for block in subject.covariances]
+    return {
+        "columns": np.round(centers.standardized / rest[:, None], 3).tolist(),
+        "means": [[float(f"{value:.4g}") for value in row] for row in subject.model.means_.astype(float).tolist()],
+        "groups": [np.round(score, 3).tolist() for score in scores],
+    }
+
+
+def group_scores(means: FloatArray, covariance: Blocks, max_groups: int) -> FloatArray:
+    """Mean scores of components with standardized means (G, p) in the largest groups of several columns, (K, G).
+
+    The score of a group is the mean of its standardized columns. A column that correlates negatively with the column of
+    strongest correlations counts with the opposite sign.
+    """
+    groups = [(k, group) for k, group in enumerate(covariance.partition.groups) if len(group) > 1][:max_groups]
+    scores = np.empty((len(groups), len(means)))
+    blocks = covariance.blocks if groups else ()
+    for i, (k, group) in enumerate(groups):
+        R = correlation(blocks[k])
+        central = np.abs(R).sum(axis=0).round(9).argmax()  # two columns tie: the first, whatever the rounding errors
+        signs = np.where(R[central] < 0, -1.0, 1.0)
+        scores[i] = means[:, group] @ signs / len(group)
+    return scores
+
+
+def checkerboard(subject: Subject, leaves: IntArray) -> dict[str, Any] | None:
+    """Standardized rows sorted by component, as pixels; columns as in the table unless they are too many."""
+    if subject.X is None or subject.row_labels is None:
+        return None
+    N, p = subject.X.shape
+    sample = subject.sample
+    labels, columns = subject.row_labels[sample], np.arange(p) if p <= MAX_SIDE else leaves
+    board = board_view(subject.X[sample], labels, columns, (_MAX_BOARD_ROWS, MAX_SIDE))
+    return {
+        "pixels": encoded(board.values, board.limit),
+        "limit": round(board.limit, 3),
+        "rowStarts": board.row_bins.tolist(),
+        "rowComponents": labels[board.order[board.row_bins[:-1]]].tolist(),
+        "rows": board.order.tolist() if len(board.values) == N else None,
+        "sampled": len(sample),
+        "total": N,
+        "columns": columns.tolist(),
+        "starts": board.column_bins.tolist(),
+    }
+
+
+def missing_values(subject: Subject) -> dict[str, Any] | None:
+    """Number of missing values, and their share in each column that has any, in all rows and by component."""
+    X, labels = subject.X, subject.row_labels
+    if X is None or labels is None or not np.isnan(X).any():
+        return None
+    missing, G = np.isnan(X), len(subject.column_labels)
+    columns = np.flatnonzero(missing.any(axis=0))
+    counts = np.stack([missing[labels == g].sum(axis=0) for g in range(G)])
+    sizes = np.maximum(np.bincount(labels, minlength=G), 1)
+    return {
+        "cells": int(missing.sum()),
+        "share": round(float(missing.mean()), 4),
+        "complete": int((~missing.any(axis=1)).sum()),
+        "columns": columns.tolist(),
+        "all": np.round(counts.sum(axis=0)[columns] / len(X), 4).tolist(),
+        "each": np.round((counts / sizes[:, None])[:, columns], 4).tolist(),
+        "components": np.round(counts.sum(axis=1) / (sizes * X.shape[1]), 4).tolist(),
+    }
+
+
+def row_list(subject: Subject) -> dict[str, Any] | None:
+    """Certainty, neighbors and distance of each row; None if rows are not listed."""
+    model, z, labels = subject.model, subject.z, subject.row_labels
+    if subject.centers is None or labels is None or not 0 < len(labels) <= MAX_ROWS:
+        return None
+    certainty, far = None, None
+    if z is not None and subject.Z is not None and z.shape[1] > 1:
+        largest = z.max(axis=1)
+        runner_up = np.argsort(z, axis=1, kind="stable")[:, -2]
+        least = np.argsort(largest, kind="stable")[:_COMPARED]
+        certainty = {
+            "own": fractions(largest),
+            "next": runner_up.tolist(),
+            "nextOwn": fractions(z[np.arange(len(z)), runner_up]),
+            "compared": least.tolist(),
+            "neighbors": neighbors(subject.Z, least).tolist(),
+        }
+    # Distances are those of the fit: other rows have none.
+    if hasattr(model, "outlier_scores_") and np.array_equal(model.row_labels_, labels):
+        far = {
+            "scores": [float(f"{score:.4g}") for score in model.outlier_scores_.tolist()],
+            "groups": model.outlier_groups_.tolist(),
+            "outliers": np.flatnonzero(model.outliers_).tolist(),
+        }
+    return {"certainty": certainty, "far": far}
+
+
+def neighbors(Z: FloatArray, rows: IntArray) -> IntArray:
+    """The rows nearest to each of the given ones, nearest first, shape (rows, at most 3)."""
+    n = min(_NEIGHBORS + 1, len(Z))
+    near = NearestNeighbors(n_neighbors=n, algorithm="brute").fit(Z).kneighbors(Z[rows], return_distance=False)
+    others = near != rows[:, None]
+    others[others.all(axis=1), -1] = False  # copies of a row may hide it
+    return np.asarray(near[others].reshape(len(rows), n - 1))
+
+
+def row_map(subject: Subject) -> dict[str, Any] | None:
+    """The rows on two axes that separate the components; principal axes where there are too few components."""
+    Z, labels, sample = subject.Z, subject.row_labels, subject.sample
+    if Z is None or labels is None or Z.shape[1] < 2 or len(labels) < 3:
+        return None
+    scores, names = _axes(subject, Z)
+    low, high = np.quantile(scores, [0.005, 0.995], axis=0)
+    room = 0.25 * np.maximum(high - low, np.finfo(float).tiny)
+    low, high = np.maximum(low - room, scores.min(axis=0)), np.minimum(high + room, scores.max(axis=0))
+    places = (scores - low) / np.maximum(high - low, np.finfo(float).tiny)
+    return {
+        "x": fractions(places[:, 0]),
+        "y": fractions(places[:, 1]),
+        "low": np.round(low, 4).tolist(),
+        "high": np.round(high, 4).tolist(),
+        "beyond": int(((places < 0) | (places > 1)).any(axis=1).sum()),
+        "names": names,
+        "rows": None if len(sample) == len(labels) else sample.tolist(),
+        "components": labels[sample].tolist(),
+    }
+
+
+def _axes(subject: Subject, Z: FloatArray) -> tuple[FloatArray, list[str]]:
+    """Scores of the rows on two axes, shape (N, 2), and the names of the axes."""
+    directions: FloatArray = np.empty((Z.shape[1], 0))
+    shares: list[float] = []
+    if subject.centers is not None and len(subject.centers.weights) > 1:
+        directions, shares = _discriminants(subject.centers, subject.model.blocks_)
+    names = [f"discriminant axis {k + 1}, {share:.0%} of the differences" for k, share in enumerate(shares)]
+    scores = [Z @ direction for direction in directions.T]
+    residual = Z - Z.mean(axis=0)
+    total = float(np.square(residual).sum())
+    for k in range(2):
+        if k == len(scores):
+            U, s, _ = randomized_svd(residual, 1, random_state=0)
+            scores.append(U[:, 0] * s[0])
+            names.append(f"principal axis {k - len(shares) + 1}, {s[0] ** 2 / total:.0%} of the variance")
+        centered = scores[k] - scores[k].mean()
+        square = float(centered @ centered)
+        if square > 0:  # what the regression of the columns on this score leaves
+            residual = residual - np.outer(centered, centered @ residual / square)
+    return np.stack(scores, axis=1), names
+
+
+def _discriminants(centers: Centers, blocks: Any) -> tuple[FloatArray, list[float]]:
+    """At most two directions v of largest vᵀBv / vᵀWv for standardized rows, shape (p, ≤ 2), and their shares.
+
+    B = Σ_g π_g (μ_g − μ)(μ_g − μ)ᵀ has rank G − 1, so they are W⁻¹M u, where B = MMᵀ and u are the leading eigenvectors
+    of MᵀW⁻¹M. W is the fitted covariance within components.
+    """
+    W = np.zeros((len(centers.scale),) * 2)
+    for weight, block in zip(centers.weights, blocks, strict=True):
+        W += weight * block.dense()
+    W /= np.outer(centers.scale, centers.scale)
+    M = (centers.standardized * np.sqrt(centers.weights)[:, None]).T
+    solved = np.linalg.solve(W, M)
+    values, vectors = np.linalg.eigh(M.T @ solved)
+    kept = [k for k in (-1, -2) if values[k] > 1e-6]
+    V = solved @ vectors[:, kept] / np.sqrt(values[kept])
+    return V, [float(values[k] / values[values > 0].sum()) for k in kept]
