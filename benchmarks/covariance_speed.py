@@ -27,8 +27,7 @@ from blockmix import BlockDiagonalCovariance
 from blockmix.blocks.moments import correlation
 from blockmix.datasets import simulated
 from blockmix.grouping import HierarchicalGrouping
-from blockmix.grouping.greedy import principal_start
-from blockmix.grouping.move_columns import MutablePartition, move_columns
+from blockmix.grouping.greedy import MutablePartition, principal_start
 from blockmix.metrics import matched_accuracy
 
 
@@ -67,7 +66,7 @@ def greedy_sweep() -> None:
 
     def ours() -> None:
         groups = MutablePartition(R, start)
-        move_columns(groups)
+        groups.sweep()
         found.append(groups.partition)
 
     def literal() -> None:

@@ -1,4 +1,4 @@
-"""Tables with gaps, and the literal density and moments of rows with gaps, row by row from dense covariances."""
+"""Tables with missing values, and the literal density and moments of their rows, row by row from dense covariances."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def with_missing(X: Matrix, share: float, rng: np.random.Generator, depending: b
     if depending:
         odds *= np.where(X[:, :1] > np.median(X[:, 0]), 1.8, 0.2)
         odds[:, 0] = 0
-    found = X.copy()
-    found[rng.random(X.shape) < odds] = np.nan
-    return found
+    incomplete = X.copy()
+    incomplete[rng.random(X.shape) < odds] = np.nan
+    return incomplete
 
 
 def case(
@@ -46,7 +46,7 @@ def literal(rows: ArrayRows, parameters: Parameters) -> tuple[Matrix, Matrix, St
     """Log π_g f_g (N, G), filled values under each component (N, G, p) and statistics with full scatters.
 
     Every row has its own Σ_oo, inverted as a whole. Rounding adds Σ_j Δ_j (Σ_oo⁻¹)_jj to the distance of a row and
-    A Δ Aᵀ to its scatter, where A = [I; Σ_mo Σ_oo⁻¹] fills the gaps.
+    A Δ Aᵀ to its scatter, where A = [I; Σ_mo Σ_oo⁻¹] fills in missing values.
     """
     X, sigma, blurs, means = values(rows), dense(parameters), rounding(rows), parameters.means
     (N, p), G = X.shape, len(means)

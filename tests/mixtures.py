@@ -19,8 +19,7 @@ from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopState
 from blockmix.em.sweep import Density, Statistics
 from blockmix.em.sweep import log_joint as kernel_log_joint
-from blockmix.grouping import HierarchicalGrouping
-from blockmix.grouping.protocols import Proposal
+from blockmix.grouping import HierarchicalGrouping, Proposal
 from blockmix.partition import Partition, bic_price
 from blockmix.rows import ArrayRows, Chunk
 from blockmix.rows.measured import Resolution

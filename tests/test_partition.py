@@ -11,8 +11,9 @@ import oracles
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
-from blockmix.partition import Partition
+from blockmix.partition import Partition, partition_price, partition_prices
 
 labels_of_columns = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
@@ -146,3 +147,20 @@ def test_the_oracle_lists_every_set_partition_once(p: int) -> None:
         stirling = sum((-1) ** i * comb(n_groups, i) * (n_groups - i) ** p for i in range(n_groups + 1))
         assert len(found) == len(set(found)) == stirling // np.prod(range(1, n_groups + 1))
         assert {partition.n_groups for partition in found} == {n_groups}
+
+
+def test_prices_of_groups_by_hand() -> None:
+    # p = 4: log p + Σ_{j<c} log(p/j) for c = 2, 3, 4; nothing for no column and for one alone.
+    log4, log2 = np.log(4), np.log(2)
+    expected = [0, 0, log4 + log4, log4 + log4 + log2, log4 + log4 + log2 + np.log(4 / 3)]
+    assert_allclose(partition_prices(4), expected)
+    assert_allclose(partition_prices(1), [0, 0])
+    assert partition_price(Partition([0, 0, 1, 2])) == pytest.approx(2 * log4)
+    assert partition_price(Partition([0, 0, 1, 1])) == pytest.approx(4 * log4)
+    assert partition_price(Partition([0, 1, 2, 3])) == 0
+    assert partition_price(Partition([0, 0, 0, 0])) == 0
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=7))
+def test_the_price_of_a_partition_is_its_literal_sum(labels: list[int]) -> None:
+    assert partition_price(Partition(labels)) == pytest.approx(oracles.partition_price(labels), abs=1e-12)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from blockmix.estimators.gaussian import GaussianBiclustering
     from blockmix.estimators.models import load
     from blockmix.estimators.topics import TopicBiclustering
-    from blockmix.grouping.protocols import GroupingWarning
+    from blockmix.grouping import GroupingWarning
     from blockmix.partition import Partition
     from blockmix.selection import SelectionTable, SelectionWarning, select
 
@@ -45,7 +45,7 @@ _HOMES = {
     "BlockDiagonalCovariance": "estimators.covariance",
     "FactorBiclustering": "estimators.factor",
     "GaussianBiclustering": "estimators.gaussian",
-    "GroupingWarning": "grouping.protocols",
+    "GroupingWarning": "grouping",
     "Partition": "partition",
     "SelectionTable": "selection",
     "SelectionWarning": "selection",

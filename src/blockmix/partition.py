@@ -122,30 +122,9 @@ class Partition:
         return Partition, (np.array(self.labels),)
 
 
-def merge_gain(log_ratio: FloatArray, n_pairs: FloatArray | IntArray, n_rows: float, price: float) -> FloatArray:
-    """Change of the objective when blocks A and B become one: N/2 · log_ratio − price · n_pairs.
-
-    Parameters
-    ----------
-    log_ratio : array
-        log|S_A| + log|S_B| − log|S_AB|, never negative. For a single column j it is log(s_jj / v), with v the variance
-        of the column given A.
-    n_pairs : array
-        c_A c_B, the covariance parameters that the merge sets free.
-    n_rows, price : float
-        As for `objective`.
-    """
-    return np.asarray(0.5 * n_rows * log_ratio - price * n_pairs)
-
-
 def bic_price(n_rows: float) -> float:
     """Log-likelihood that one parameter must earn under BIC, ½ log N: −½ BIC = log L − ½ log N · (parameters)."""
     return 0.5 * math.log(n_rows)
-
-
-def extended_price(price: float, n_columns: int, gamma: float) -> float:
-    """Price under the extended BIC of Foygel and Drton, which adds 2γ log p."""
-    return price + 2 * gamma * math.log(n_columns)
 
 
 @cache

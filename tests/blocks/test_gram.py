@@ -17,14 +17,15 @@ from blockmix.blocks.moments import (
     Moments,
     correlation,
     definite_correlation,
+    entries,
     raised,
     reordered,
     row_squares,
 )
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, TreeBlock
-from blockmix.grouping.auto import temper, without
-from blockmix.grouping.chance import between_branches
-from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
+from blockmix.grouping import HierarchicalGrouping
+from blockmix.grouping.kernels import between_branches, spans
+from blockmix.grouping.one_table import temper, without
 
 seeds = st.integers(0, 10_000)
 
@@ -69,7 +70,7 @@ def test_nodes_have_the_deviances_of_the_array(model: BlockModel, seed: int) -> 
     order, span = spans(tree)
     own = reordered(R, order)
     assert_allclose(model.deviances(own, tree, span, 11.0), model.deviances(own[:], tree, span, 11.0), rtol=1e-7)
-    assert_allclose(between_branches(R, tree), between_branches(R[:], tree), rtol=1e-9)
+    assert_allclose(between_branches(entries(R), tree), between_branches(entries(R[:]), tree), rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,7 +12,8 @@ from strategies import Matrix, covariance, seeds
 from blockmix.blocks.kernels import factor_step, workspace
 from blockmix.blocks.moments import correlation, entries
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, TreeBlock
-from blockmix.grouping.hierarchical import HierarchicalGrouping, spans
+from blockmix.grouping import HierarchicalGrouping
+from blockmix.grouping.kernels import spans
 from blockmix.partition import IntArray
 
 

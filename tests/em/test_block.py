@@ -13,12 +13,12 @@ from strategies import seeds
 from blockmix import GaussianBiclustering
 from blockmix.blocks.blocks import Layout, Prior
 from blockmix.em.loop import Outcome, run
-from blockmix.grouping import BicRule, SilhouetteRule
+from blockmix.grouping import BestCut, SilhouetteRule
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
 
 
-@given(seeds, st.sampled_from([1, 3, 6, BicRule(), SilhouetteRule()]), st.booleans(), st.sampled_from([0.0, 10.0]))
+@given(seeds, st.sampled_from([1, 3, 6, BestCut(), SilhouetteRule()]), st.booleans(), st.sampled_from([0.0, 10.0]))
 @settings(max_examples=20)
 def test_the_trace_is_the_objective_and_never_falls(seed: int, number: object, shared: bool, shrinkage: float) -> None:
     rows, _ = two_clusters(seed, n_rows=30, apart=1.0)
@@ -82,13 +82,13 @@ def test_a_family_admits_layouts_of_its_numbers_only() -> None:
     rows, _ = mixture(np.random.default_rng(0), 9, [Partition.single(3)])
     layout = Layout((Partition.single(3), Partition.separate(3)))
     assert family(rows, 1, 3).admits(layout)
-    assert family(rows, BicRule(), 3).admits(layout)
+    assert family(rows, BestCut(), 3).admits(layout)
     assert not family(rows, 1, 2).admits(layout)
     assert not family(rows, 1, 3, shared=True).admits(layout)
     assert not family(rows, 1, 1).admits(Layout((Partition.single(3),) * 2, shared=True))
 
 
-@pytest.mark.parametrize(("n_column_groups", "priced"), [(2, False), ([2, 3], False), ("auto", True), ("bic", True)])
+@pytest.mark.parametrize(("n_column_groups", "priced"), [(2, False), ([2, 3], False), ("auto", True)])
 def test_parameters_are_priced_only_where_their_number_is_chosen(n_column_groups: object, priced: bool) -> None:
     rows, _ = two_clusters()
     for weighted, count in ((rows, 160), (ArrayRows.of(rows.X, np.full(160, 2.0)), 320)):

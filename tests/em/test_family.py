@@ -23,7 +23,7 @@ from blockmix.blocks.blocks import Prior
 from blockmix.em.factor import FactorModel
 from blockmix.em.factor_family import FactorFamily
 from blockmix.em.loop import Callback, Family, LoopResult, LoopState, Outcome, Regroup, Start, multistart, run
-from blockmix.grouping import BicRule
+from blockmix.grouping import BestCut
 from blockmix.rows import ArrayRows, Chunk, Rows
 from blockmix.rows import rows as chunks_module
 
@@ -114,8 +114,8 @@ def blocks(*n_groups: object, **options: Any) -> Callable[[ArrayRows], Any]:
 FAMILIES: dict[str, Callable[[ArrayRows], Family[Any, Any]]] = {
     "spheres": lambda rows: SphericalFamily(),
     "blocks": blocks(2, 2, 2),
-    "blocks by rule": blocks(*[BicRule()] * 3, priced=True),
-    "shared blocks": blocks(*[BicRule()] * 3, priced=True, shared=True),
+    "blocks by rule": blocks(*[BestCut()] * 3, priced=True),
+    "shared blocks": blocks(*[BestCut()] * 3, priced=True, shared=True),
     "shrunk blocks": blocks(3, 2, 1, prior=Prior(5.0, 1e-4)),
     "UCUU": factor("UCUU"),
     "UUUU": factor("UUUU"),

@@ -15,7 +15,7 @@ from blockmix.blocks.blocks import Layout, Parameters, Prior
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import MIN_ROWS, LoopResult, LoopState, Outcome, reseed, run
 from blockmix.em.sweep import Statistics
-from blockmix.grouping import BicRule, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
+from blockmix.grouping import BestCut, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows, Rows
 
@@ -185,7 +185,7 @@ def thirds(left: float, n_rows: int = 160) -> Matrix:
 
 
 @pytest.mark.parametrize("left", [0.0, 1e-300, 1e-14, 1e-10, 1e-9, 1e-8, 1e-6, 1e-3])
-@pytest.mark.parametrize("number", [1, 2, 6, BicRule(), SilhouetteRule()])
+@pytest.mark.parametrize("number", [1, 2, 6, BestCut(), SilhouetteRule()])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("grouping", [HierarchicalGrouping(), GreedyGrouping()])
 def test_a_dying_component_lowers_no_trace_and_leaves_no_nan(
@@ -264,7 +264,7 @@ def test_em_of_weights_is_em_of_repeated_rows() -> None:
         (ArrayRows.standardized(X, counts.astype(float)), z),
         (ArrayRows.standardized(np.repeat(X, counts, axis=0)), np.repeat(z, counts, axis=0)),
     ):
-        found.append(ended(family(rows, BicRule(), BicRule(), priced=True), rows, start, 1e-6, 100).state)
+        found.append(ended(family(rows, BestCut(), BestCut(), priced=True), rows, start, 1e-6, 100).state)
     assert_allclose(found[0].trace, found[1].trace, rtol=1e-9)
     assert found[0].parameters.layout.partitions == found[1].parameters.layout.partitions
     assert_allclose(found[0].parameters.means, found[1].parameters.means, atol=1e-8)

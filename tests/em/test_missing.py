@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import gaps
+import missing
 import numpy as np
 import pytest
 from blockmix.em.outliers import group_distances
@@ -18,7 +18,7 @@ from blockmix.blocks.blocks import Parameters
 from blockmix.em.missing_kernels import TILE
 from blockmix.em.sweep import Density, filled, full_scatter, sweep
 from blockmix.partition import Partition
-from blockmix.rows import ArrayRows, Chunk
+from blockmix.rows import EXACT, ArrayRows, Chunk
 from blockmix.rows import rows as chunks_module
 
 Case = tuple[ArrayRows, Parameters]
@@ -30,7 +30,7 @@ def cases(draw: st.DrawFn) -> Case:
     p, G = draw(st.sampled_from([1, 2, 3, 5, 8])), draw(st.integers(1, 3))
     shared = G > 1 and draw(st.booleans())
     groups = [Partition(rng.integers(0, draw(st.integers(1, p)), p)) for _ in range(G)]
-    return gaps.case(
+    return missing.case(
         rng,
         draw(st.sampled_from([3, 20, TILE + 6])),  # red if gaps of the first tile are left for the second
         groups[:1] * G if shared else groups,
@@ -50,7 +50,7 @@ def chunk_of(rows: ArrayRows) -> Chunk:
 @given(cases())
 def test_the_density_of_a_row_is_that_of_its_values(case: Case) -> None:
     rows, parameters = case
-    expected = gaps.literal(rows, parameters)[0]
+    expected = missing.literal(rows, parameters)[0]
     assert_allclose(chunk_log_joint(chunk_of(rows), parameters), expected, rtol=1e-10, atol=1e-10)
 
 
@@ -59,7 +59,7 @@ def test_the_density_of_a_row_is_that_of_its_values(case: Case) -> None:
 def test_a_sweep_is_the_literal_e_step(case: Case) -> None:
     # Red if C is left out, weighted by u, or added outside its block.
     rows, parameters = case
-    expected = gaps.literal(rows, parameters)[2]
+    expected = missing.literal(rows, parameters)[2]
     expected = replace(expected, scatter=within_blocks(expected.scatter, parameters.layout))
     found = sweep(rows, parameters)
     found = replace(found, scatter=unpacked(found.scatter, parameters.layout))
@@ -73,7 +73,7 @@ def test_a_full_scatter_is_the_literal_one(case: Case, first: int) -> None:
     rows, parameters = case
     G = len(parameters.weights)
     components = range(G) if parameters.layout.shared else range(G)[first % G :]
-    found, expected = full_scatter(rows, parameters, components), gaps.literal(rows, parameters)[2]
+    found, expected = full_scatter(rows, parameters, components), missing.literal(rows, parameters)[2]
     wanted = expected.scatter if parameters.layout.shared else expected.scatter[list(components)]
     assert_same(found, replace(expected, scatter=wanted), rtol=1e-10, atol=1e-10 * rows.total_weight)
 
@@ -81,7 +81,7 @@ def test_a_full_scatter_is_the_literal_one(case: Case, first: int) -> None:
 @given(cases())
 def test_gaps_are_filled_by_their_conditional_means(case: Case) -> None:
     rows, parameters = case
-    chunk, expected = chunk_of(rows), gaps.literal(rows, parameters)[1]
+    chunk, expected = chunk_of(rows), missing.literal(rows, parameters)[1]
     density, every = Density.of(parameters), np.arange(rows.n_rows)
     for g, mean in enumerate(parameters.means):
         found, _ = filled(chunk, density, g, every, np.ones((2, rows.n_rows)))
@@ -106,7 +106,7 @@ def test_the_distances_of_the_groups_add_up_to_that_of_the_row(case: Case) -> No
         found = np.nansum(group_distances(chunk, np.full(rows.n_rows, g), parameters), axis=1)
         joint, logs = chunk_log_joint(chunk, parameters)[:, g], np.log(parameters.weights[g])
         centered = replace(rows, X=np.where(np.isnan(rows.X), np.nan, parameters.means[g] * rows.scale + rows.location))
-        at_mean = chunk_log_joint(replace(chunk_of(centered), codes=chunk.rounding[2] * 0), parameters)[:, g]
+        at_mean = chunk_log_joint(replace(chunk_of(centered), resolution=EXACT), parameters)[:, g]
         assert np.isfinite(logs)
         assert_allclose(found, 2 * (at_mean - joint), rtol=1e-8, atol=1e-8)
 
@@ -115,16 +115,16 @@ def test_the_distances_of_the_groups_add_up_to_that_of_the_row(case: Case) -> No
 @pytest.mark.parametrize("p", [3, 60])
 def test_float32_rows_and_large_blocks(p: int, dtype: type) -> None:
     # 60 columns in one block are factored by LAPACK.
-    rows, parameters = gaps.case(np.random.default_rng(0), TILE + 6, [Partition.single(p)] * 2, 0.2, dtype=dtype)
+    rows, parameters = missing.case(np.random.default_rng(0), TILE + 6, [Partition.single(p)] * 2, 0.2, dtype=dtype)
     exact = replace(rows, X=rows.X.astype(float))
     tolerance = 1e-9 if dtype == np.float64 else 2e-3
-    expected = gaps.literal(exact, parameters)[0]
+    expected = missing.literal(exact, parameters)[0]
     assert_allclose(chunk_log_joint(chunk_of(rows), parameters), expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("far", [1e160, 1e300])
 def test_a_far_row_with_gaps_goes_to_the_nearest_component(far: float) -> None:
-    rows, parameters = gaps.case(np.random.default_rng(0), 5, [Partition([0, 0, 1]), Partition.separate(3)], 0.0)
+    rows, parameters = missing.case(np.random.default_rng(0), 5, [Partition([0, 0, 1]), Partition.separate(3)], 0.0)
     rows.X[2] = [far, np.nan, far]
     found = chunk_log_joint(chunk_of(rows), parameters)[2]
     assert not np.isnan(found).any()
@@ -132,5 +132,5 @@ def test_a_far_row_with_gaps_goes_to_the_nearest_component(far: float) -> None:
 
 
 def test_a_row_without_values_has_density_1() -> None:
-    rows, parameters = gaps.case(np.random.default_rng(0), 5, [Partition([0, 0, 1]), Partition.separate(3)], 0.0)
+    rows, parameters = missing.case(np.random.default_rng(0), 5, [Partition([0, 0, 1]), Partition.separate(3)], 0.0)
     assert_allclose(chunk_log_joint(chunk_of(rows), parameters)[0], np.log(parameters.weights), atol=1e-14)

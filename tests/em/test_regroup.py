@@ -26,7 +26,7 @@ from blockmix.blocks.blocks import Layout, Parameters, Prior
 from blockmix.em import regroup as regroup_module
 from blockmix.em.block import BlockFamily
 from blockmix.em.sweep import full_scatter, sweep
-from blockmix.grouping import BicRule
+from blockmix.grouping import BestCut
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
 
@@ -122,7 +122,7 @@ def test_a_regroup_in_several_passes_is_one_in_a_single_pass(
     rng = np.random.default_rng(seed)
     rows = ArrayRows.standardized(two_clusters(seed, apart=1.0)[0].X.astype(dtype))
     z = rng.dirichlet(np.ones(5), rows.n_rows)
-    chosen = family(rows, BicRule(), 3, BicRule(), BicRule(), 2, shared=shared, priced=True)
+    chosen = family(rows, BestCut(), 3, BestCut(), BestCut(), 2, shared=shared, priced=True)
     old = tuple(Partition(rng.integers(0, 3, 6)) for _ in range(5))
     parameters = parameters_with(Layout(old[:1] * 5 if shared else old, shared), rows, z)
     whole = chosen.proposer.regroup(rows, parameters)
@@ -146,7 +146,7 @@ def test_an_empty_component_has_nothing_to_group(at_once: int, monkeypatch: pyte
     rows, _ = two_clusters(apart=1.0)
     z = rng.dirichlet(np.ones(5), rows.n_rows)
     z[:, 3] = 0
-    chosen = family(rows, *[BicRule()] * 5, prior=Prior(), priced=True)
+    chosen = family(rows, *[BestCut()] * 5, prior=Prior(), priced=True)
     first = chosen.first(rows, z / z.sum(axis=1, keepdims=True)).parameters
     assert first.layout.partitions[3] == Partition.separate(6)
     again = chosen.proposer.regroup(rows, first)

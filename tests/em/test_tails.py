@@ -37,7 +37,7 @@ from blockmix.em import tails as leap_module
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import run
 from blockmix.em.sweep import full_scatter, sweep
-from blockmix.grouping.optimal import OptimalRule
+from blockmix.grouping import BestCut
 from blockmix.partition import Partition
 from blockmix.rows import EXACT, ArrayRows
 from blockmix.rows import rows as chunks_module
@@ -271,7 +271,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "shrinkage": {"prior": Prior(shrinkage=20.0, ridge=0.01)},
     "shared": {"shared": True},
     "shared, shrunk": {"shared": True, "prior": Prior(shrinkage=20.0)},
-    "shapes": {"rule": OptimalRule("auto"), "priced": True},
+    "shapes": {"rule": BestCut("auto"), "priced": True},
     "wrong groups first": {"grouping": Fixed(Partition([0, 1, 1, 0, 0, 1]), Partition([0, 0, 0, 1, 1, 1]))},
 }
 

@@ -20,8 +20,7 @@ from stored import MODELS, TEXTS, X, members_of, model, refusal, same, tampered
 import blockmix
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, TopicBiclustering, load
 from blockmix.estimators.models import ESTIMATORS
-from blockmix.grouping import HierarchicalGrouping, RelaxedGrouping, SilhouetteRule
-from blockmix.grouping.protocols import Proposal
+from blockmix.grouping import HierarchicalGrouping, Proposal, RelaxedGrouping, SilhouetteRule
 from blockmix.partition import Partition
 
 LABELS = np.repeat([0, 1], 30)
@@ -228,8 +227,8 @@ WEIGHTS, MEANS, BLOCKS = "_parameters/weights", "_parameters/means", "_parameter
         ("steps", BLOCKS, put(3, 0), "a block is not positive definite"),
         ("steps", BLOCKS, put(2, 1e200), "a block is not positive definite"),
         ("steps", BLOCKS, put(1, 0.5), "a Cholesky factor is not lower triangular"),
-        ("mixture", "_parameters/blocks/labels", put((0, 0), 6), "groups of columns are not labels"),
-        ("mixture", "_parameters/blocks/labels", lambda a: a[:, :0], "groups of columns are not labels"),
+        ("mixture", "_parameters/blocks/labels", put((0, 0), 6), "groups are not labels of columns"),
+        ("mixture", "_parameters/blocks/labels", lambda a: a[:, :0], "groups are not labels of columns"),
         ("tails", "_parameters/degrees_of_freedom", put(0, 0), "degrees of freedom are not above 0"),
         ("float32", BLOCKS, put(0, 1e-100), "a covariance is beyond the range of means_"),
         ("mixture", "row_labels_", put(0, 2), "row_labels_ holds impossible labels"),

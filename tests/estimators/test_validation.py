@@ -1,4 +1,7 @@
-"""Inputs that cannot be fitted are refused with the value and the remedy."""
+"""Inputs that cannot be fitted are refused with the value and the remedy.
+
+Starts that are refused are in tests/starts, numbers of groups and rules in tests/grouping.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fits import LABELS, Fit, quiet, table
-from strategies import Matrix
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering
 
@@ -19,204 +21,97 @@ def with_entry(value: object) -> Any:
     return X
 
 
-def z_with(row: int, values: Any) -> Matrix:
-    z = np.eye(2)[LABELS]
-    z[row] = values
-    return z
+def case(sentence: str, X: Any = None, weights: Any = None, **parameters: Any) -> tuple[str, Any, Any, dict[str, Any]]:
+    """The first line of an error, and what is given to a fit of two components."""
+    return sentence, table() if X is None else X, weights, {"n_components": 2, **parameters}
 
 
-RULES = (
-    "must be a whole number, one of auto, optimal, chance, silhouette, bic, or a rule such as "
-    "SilhouetteRule(candidates=range(2, 5))"
-)
-Case = tuple[dict[str, Any], Any, Any, str]
-DEGENERATE: dict[str, Case] = {
-    "inf": (
-        {},
-        with_entry(np.inf),
-        None,
-        "X has infinity in column 1 (1): the number of such cells is in brackets; fill or drop them",
+RULES = "must be a whole number, one of auto, silhouette, or a rule such as SilhouetteRule(candidates=range(2, 5))"
+LEAST = "must be a whole number that is at least 1"
+NUMBER = "must be a number that is at least 0"
+FOUND = "is required by GaussianBiclustering."
+CONSTANT = "remove it, it has no correlation with others"
+DEGENERATE = {
+    "inf": case(
+        "X has infinity in column 1 (1): the number of such cells is in brackets; fill or drop them", with_entry(np.inf)
     ),
-    "text": ({}, [["a", "b"], ["c", "d"]], None, "could not convert string to float: 'a'"),
-    "no rows": (
-        {},
-        table()[:0],
-        None,
-        "Found array with 0 sample(s) (shape=(0, 6)) while a minimum of 2 is required by GaussianBiclustering.",
+    "text": case("could not convert string to float: 'a'", [["a", "b"], ["c", "d"]]),
+    "no rows": case(f"Found array with 0 sample(s) (shape=(0, 6)) while a minimum of 2 {FOUND}", table()[:0]),
+    "no columns": case(f"Found array with 0 feature(s) (shape=(80, 0)) while a minimum of 1 {FOUND}", table()[:, :0]),
+    "one row": case(f"Found array with 1 sample(s) (shape=(1, 6)) while a minimum of 2 {FOUND}", table()[:1]),
+    "constant": case(
+        f"column 2 ('x2') is constant at 0.1: {CONSTANT}", table() * [1, 1, 0, 1, 1, 1] + [0, 0, 0.1, 0, 0, 0]
     ),
-    "no columns": (
-        {},
-        table()[:, :0],
-        None,
-        "Found array with 0 feature(s) (shape=(80, 0)) while a minimum of 1 is required by GaussianBiclustering.",
-    ),
-    "one row": (
-        {},
-        table()[:1],
-        None,
-        "Found array with 1 sample(s) (shape=(1, 6)) while a minimum of 2 is required by GaussianBiclustering.",
-    ),
-    "G > N": ({"n_components": 81}, table(), None, "n_components=81 exceeds the n_samples=80 rows of X"),
-    "G = 0": ({"n_components": 0}, table(), None, "n_components=0 must be a whole number that is at least 1"),
-    "G = 2.5": ({"n_components": 2.5}, table(), None, "n_components=2.5 must be a whole number that is at least 1"),
-    "G = True": ({"n_components": True}, table(), None, "n_components=True must be a whole number that is at least 1"),
-    "n_init": ({"n_init": 0}, table(), None, "n_init=0 must be a whole number that is at least 1"),
-    "max_iter": ({"max_iter": 0}, table(), None, "max_iter=0 must be a whole number that is at least 1"),
-    "tol": ({"tol": -1}, table(), None, "tol=-1 must be a number that is at least 0"),
-    "tol NaN": ({"tol": np.nan}, table(), None, "tol=nan must be a number that is at least 0"),
-    "ridge": ({"ridge": -1}, table(), None, "ridge=-1 must be a number that is at least 0"),
-    "ridge name": ({"ridge": "auto"}, table(), None, "ridge='auto' must be a number that is at least 0"),
-    "shrinkage 1": ({"shrinkage": 1}, table(), None, "shrinkage=1 must be None or a number from 0 up to, but not, 1"),
-    "shrinkage < 0": (
-        {"shrinkage": -0.1},
-        table(),
-        None,
-        "shrinkage=-0.1 must be None or a number from 0 up to, but not, 1",
-    ),
-    "K = 0": ({"n_column_groups": 0}, table(), None, "n_column_groups=0 must be at least 1"),
-    "K > p": ({"n_column_groups": 7}, table(), None, "n_column_groups=7 exceeds the 6 columns of X"),
-    "K = 2.5": ({"n_column_groups": 2.5}, table(), None, f"n_column_groups=2.5 {RULES}"),
-    "K = True": (
-        {"n_column_groups": True},
-        table(),
-        None,
-        "n_column_groups=True must be a whole number of column groups",
-    ),
-    "K unknown": ({"n_column_groups": "gap"}, table(), None, f"n_column_groups='gap' {RULES}"),
-    "K too many": (
-        {"n_column_groups": [2, 3, 4]},
-        table(),
-        None,
-        "n_column_groups=[2, 3, 4] has 3 numbers for n_components=2: give one number per component, or a rule such as "
-        "SilhouetteRule(candidates=...) to choose",
-    ),
-    "K of one > p": ({"n_column_groups": [2, 7]}, table(), None, "n_column_groups=7 exceeds the 6 columns of X"),
-    "K of one no number": (
-        {"n_column_groups": [2, "auto"]},
-        table(),
-        None,
-        "n_column_groups='auto' must be a whole number of column groups",
-    ),
-    "K differ, shared": (
-        {"n_column_groups": [2, 3], "shared_covariance": True},
-        table(),
-        None,
-        "n_column_groups=[2, 3] differ, but shared_covariance=True has one partition",
-    ),
-    "grouping": (
-        {"grouping": "ward"},
-        table(),
-        None,
-        "grouping='ward' must be one of hierarchical, greedy, relaxed, penalized or an object with a method `group`",
-    ),
-    "constant": (
-        {},
-        table() * [1, 1, 0, 1, 1, 1] + [0, 0, 0.1, 0, 0, 0],
-        None,
-        "column 2 ('x2') is constant at 0.1: remove it, it has no correlation with others",
-    ),
-    "constant by name": (
-        {},
+    "constant by name": case(
+        f"column 1 ('batch') (and 1 more) is constant at 7: {CONSTANT}",
         pd.DataFrame({"a": table()[:, 0], "batch": 7, "site": 8}),
-        None,
-        "column 1 ('batch') (and 1 more) is constant at 7: remove it, it has no correlation with others",
     ),
-    "constant where it counts": (
-        {},
+    "constant where it counts": case(
+        f"column 0 ('x0') is constant at 2: {CONSTANT}",
         np.column_stack([np.r_[np.full(40, 2.0), np.arange(40)], np.arange(80)]),
         np.repeat([1.0, 0.0], 40),
-        "column 0 ('x0') is constant at 2: remove it, it has no correlation with others",
     ),
-    "init unknown": (
-        {"init": "spectral"},
-        table(),
-        None,
-        "init='spectral' must be one of auto, kmeans, kmeans++, random, whitened, hierarchical, annealed, portfolio, "
-        "or an array of labels or responsibilities",
-    ),
-    "init too short": (
-        {"init": LABELS[:-1]},
-        table(),
-        None,
-        "init has shape (79,): give labels of shape (80,) or responsibilities of shape (80, 2), or a name",
-    ),
-    "init of three": (
-        {"init": np.eye(3)[LABELS]},
-        table(),
-        None,
-        "init has shape (80, 3): give labels of shape (80,) or responsibilities of shape (80, 2), or a name",
-    ),
-    "init with too few labels": (
-        {"init": 0 * LABELS},
-        table(),
-        None,
-        "init has 1 different labels, n_components is 2: make them equal",
-    ),
-    "init no sum of one": (
-        {"init": z_with(5, [0.5, 0.25])},
-        table(),
-        None,
-        "row 5 of init sums to 0.75: divide each row of responsibilities by its sum",
-    ),
-    "init NaN": (
-        {"init": z_with(5, [np.nan, 1])},
-        table(),
-        None,
-        "init[5, 0] is nan, not finite: give responsibilities between 0 and 1",
-    ),
-    "init labels NaN": (
-        {"init": np.r_[np.nan, LABELS[1:]]},
-        table(),
-        None,
-        "label nan of row 0 in init is no label: give every row an integer or a name",
-    ),
-    "init negative": (
-        {"init": z_with(5, [-0.5, 1.5])},
-        table(),
-        None,
-        "init[5, 0] is -0.5, negative: give responsibilities between 0 and 1",
-    ),
-    "init of an empty component": (
-        {"init": np.eye(2)[0 * LABELS]},
-        table(),
-        None,
-        "component 1 of init has no rows: give each component some, or lower n_components",
-    ),
-    "weights negative": ({}, table(), -np.ones(80), "Negative values in data passed to `sample_weight`."),
-    "weights zero": ({}, table(), np.zeros(80), "Sample weights must contain at least one non-zero number."),
-    "weights too few": ({}, table(), np.ones(79), "sample_weight.shape == (79,), expected (80,)!"),
-    "weights on one row": (
-        {},
-        table(),
-        np.eye(80)[0],
-        "sample_weight is positive for 1 rows: at least 2 are needed",
-    ),
-    "weights on two rows": (
-        {"n_components": 3},
-        table(),
-        np.eye(80)[0] + np.eye(80)[1],
+    "weights negative": case("Negative values in data passed to `sample_weight`.", weights=-np.ones(80)),
+    "weights zero": case("Sample weights must contain at least one non-zero number.", weights=np.zeros(80)),
+    "weights too few": case("sample_weight.shape == (79,), expected (80,)!", weights=np.ones(79)),
+    "weights on one row": case("sample_weight is positive for 1 rows: at least 2 are needed", weights=np.eye(80)[0]),
+    "weights on two rows": case(
         "sample_weight is positive for 2 rows: at least 3 are needed",
+        weights=np.eye(80)[:2].sum(axis=0),
+        n_components=3,
     ),
-    "weights of probabilities": (
-        {},
-        table(),
-        np.full(80, 1 / 80),
+    "weights of probabilities": case(
         "sample_weight sums to 1, but a weight counts rows and at least 2 are needed: multiply the weights",
+        weights=np.full(80, 1 / 80),
     ),
-    "no ridge": (
-        {"ridge": 0, "n_column_groups": 1, "init": (np.arange(80) == 5).astype(int)},
-        table(),
-        None,
+    "values of one row": case(
+        "the rows of X that have values count 1: at least 2 are needed", np.r_[table()[:1], np.full((79, 6), np.nan)]
+    ),
+    "G > N": case("n_components=81 exceeds the n_samples=80 rows of X", n_components=81),
+    "G = True": case(f"n_components=True {LEAST}", n_components=True),
+    "n_init": case(f"n_init=2.5 {LEAST}", n_init=2.5),
+    "max_iter": case(f"max_iter=0 {LEAST}", max_iter=0),
+    "tol": case(f"tol=nan {NUMBER}", tol=np.nan),
+    "ridge": case(f"ridge=-1 {NUMBER}", ridge=-1),
+    "shrinkage": case("shrinkage=1 must be None or a number from 0 up to, but not, 1", shrinkage=1),
+    "K = 0": case("n_column_groups=0 must be at least 1", n_column_groups=0),
+    "K > p": case("n_column_groups=7 exceeds the 6 columns of X", n_column_groups=7),
+    "K unknown": case(f"n_column_groups='gap' {RULES}", n_column_groups="gap"),
+    "K too many": case(
+        "n_column_groups=[2, 3, 4] has 3 numbers for n_components=2: give one number per component, or a rule such as "
+        "SilhouetteRule(candidates=...) to choose",
+        n_column_groups=[2, 3, 4],
+    ),
+    "K differ, shared": case(
+        "n_column_groups=[2, 3] differ, but shared_covariance=True has one partition",
+        n_column_groups=[2, 3],
+        shared_covariance=True,
+    ),
+    "grouping": case(
+        "grouping='ward' must be one of hierarchical, greedy, relaxed or an object with a method `group`",
+        grouping="ward",
+    ),
+    "init unknown": case(
+        "init='spectral' must be auto, kmeans, or an array of labels or responsibilities", init="spectral"
+    ),
+    "init too short": case(
+        "init has shape (79,): give labels of shape (80,) or responsibilities of shape (80, 2), or a name",
+        init=LABELS[:-1],
+    ),
+    "no ridge": case(
         "component 1 has no variance in some column: give a ridge above 0",
+        ridge=0,
+        n_column_groups=1,
+        init=(np.arange(80) == 5).astype(int),
     ),
 }
 
 
-@pytest.mark.parametrize("case", DEGENERATE)
-def test_degenerate_input_is_refused_with_the_value(case: str) -> None:
-    parameters, X, weights, sentence = DEGENERATE[case]
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_input_is_refused_with_the_value(name: str) -> None:
+    sentence, X, weights, parameters = DEGENERATE[name]
     with pytest.raises(ValueError) as caught:
-        Fit(**{"n_components": 2, **parameters}).fit(X, sample_weight=weights)
+        Fit(**parameters).fit(X, sample_weight=weights)
     assert str(caught.value).splitlines()[0] == sentence
 
 

@@ -1,4 +1,4 @@
-"""The compiled loops: SciPy's trees, literal determinants, and no way to run in circles."""
+"""The compiled loops: SciPy's trees, literal sums, and no way to run in circles."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 from strategies import Matrix, covariances, seeds, singular_covariances
 
-from blockmix.blocks.moments import correlation, definite_correlation, entries
+from blockmix.blocks.moments import correlation, entries
 from blockmix.grouping import HierarchicalGrouping, kernels
-from blockmix.grouping.hierarchical import LINKAGES
+from blockmix.grouping.grouping import LINKAGES
 
 any_covariance = st.one_of(covariances(), singular_covariances())
 
@@ -71,27 +71,6 @@ def test_distances_that_are_not_finite_are_refused(bad: float) -> None:
     R[1, 3] = R[3, 1] = bad
     with pytest.raises(ValueError, match=r"^S has entries that are not finite: remove or fill missing values$"):
         HierarchicalGrouping().group(R, 2)
-
-
-@given(any_covariance, st.sampled_from(LINKAGES), st.integers(1, 12).map(float))
-def test_log_ratios_are_the_literal_ones(S: Matrix, method: str, largest: float) -> None:
-    # Red if a node is read off a factor whose columns come in another order, or too large a node is factored.
-    R = definite_correlation(S)
-    tree = HierarchicalGrouping(method).tree(R)
-    logdets = [np.linalg.slogdet(R[np.ix_(A, A)])[1] if len(A) < largest else 0.0 for A in oracles.tree_nodes(tree)]
-    ratios, pairs = kernels.merge_log_ratios(entries(R), tree, largest)
-    for k, (a, b) in enumerate(tree[:, :2].astype(int)):
-        assert ratios[k] == pytest.approx(logdets[a] + logdets[b] - logdets[len(R) + k], rel=1e-6, abs=1e-6)
-        sizes = [len(oracles.tree_nodes(tree)[node]) for node in (a, b)]
-        assert pairs[k] == sizes[0] * sizes[1]
-
-
-def test_log_ratios_of_many_columns_add_up_to_the_determinant() -> None:
-    X = np.random.default_rng(0).standard_normal((300, 120))
-    R = definite_correlation(np.cov(X.T))
-    for method in LINKAGES:
-        ratios, _ = kernels.merge_log_ratios(entries(R), HierarchicalGrouping(method).tree(R), np.inf)
-        assert ratios.sum() == pytest.approx(-np.linalg.slogdet(R)[1], rel=1e-12)
 
 
 @given(any_covariance, st.sampled_from([np.float64, np.float32]))

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
-from strategies import Matrix, block_rows, covariance
+from strategies import Matrix, block_rows
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, load, select
-from blockmix.grouping import AutoRule, BicRule, HierarchicalGrouping, Proposal, SilhouetteRule
+from blockmix.grouping import BestCut, HierarchicalGrouping, Proposal, SilhouetteRule
 from blockmix.plotting.views import component_view
 from blockmix.report import write_report
 
 TRUTH = Partition([0, 0, 0, 0, 1, 1, 1, 2, 2])
-RULES = ["auto", "silhouette", "bic", AutoRule(), SilhouetteRule(candidates=[2, 3]), BicRule(gamma=0.5)]
+RULES = [3, "auto", "silhouette", BestCut("full"), SilhouetteRule(candidates=[2, 3])]
 every_rule = pytest.mark.parametrize("rule", RULES, ids=str)
 
 
@@ -46,14 +46,6 @@ class Ward:
         raise AssertionError("the rules cut the tree")
 
 
-class AtPrice(Neighbors):
-    """Finds a number of groups for a price, and remembers the price."""
-
-    def group_at_price(self, S: Matrix, n_rows: float, price: float) -> Proposal:
-        self.price = price
-        return self.group(S, 2, n_rows)
-
-
 def rows(n_rows: int = 200) -> Matrix:
     """Two clusters apart, in both of which neighboring columns belong together."""
     rng = np.random.default_rng(0)
@@ -66,20 +58,9 @@ def one_cluster() -> Matrix:
     return rows()[:100]
 
 
-def test_a_covariance_with_a_number_of_groups() -> None:
-    model = BlockDiagonalCovariance(3, grouping=Neighbors()).fit(one_cluster())
-    assert model.partition_ == TRUTH
-    assert model.linkage_ is None
-
-
 @every_rule
 def test_a_covariance_with_each_rule(rule: Any) -> None:
     assert BlockDiagonalCovariance(rule, grouping=Neighbors()).fit(one_cluster()).partition_ == TRUTH
-
-
-def test_a_mixture_with_a_number_of_groups() -> None:
-    model = GaussianBiclustering(2, 3, grouping=Neighbors(), random_state=0).fit(rows())
-    assert [Partition(labels) for labels in model.column_labels_] == [TRUTH, TRUTH]
 
 
 @every_rule
@@ -91,7 +72,7 @@ def test_a_mixture_with_each_rule(rule: Any, shared: bool) -> None:
 
 def test_it_is_selected_with() -> None:
     X = rows()
-    table = select(X, [1, 2, 3], [2, 3, 4, "bic"], grouping=Neighbors(), random_state=0)
+    table = select(X, [1, 2, 3], [2, 3, 4, "auto"], grouping=Neighbors(), random_state=0)
     assert (table.best_.n_components, table.best_.groups) == (2, (3, 3))
     assert all(isinstance(row.model.grouping, Neighbors) for row in table.rows)
 
@@ -99,17 +80,17 @@ def test_it_is_selected_with() -> None:
 @pytest.mark.parametrize("grouping", [Neighbors(), Ward()], ids=lambda grouping: type(grouping).__name__)
 def test_it_is_reported(grouping: Any, tmp_path: Path) -> None:
     X = rows()
-    table = select(X, [1, 2, 3], "bic", grouping=grouping, random_state=0)
+    table = select(X, [1, 2, 3], "auto", grouping=grouping, random_state=0)
     write_report(table.best_.model, tmp_path / "mixture.html", X, table=table)
-    covariance_model = BlockDiagonalCovariance("bic", grouping=grouping).fit(X[:100])
+    covariance_model = BlockDiagonalCovariance("silhouette", grouping=grouping).fit(X[:100])
     write_report(covariance_model, tmp_path / "covariance.html", X[:100])
     for name in ("mixture", "covariance"):
         page = (tmp_path / f"{name}.html").read_text(encoding="utf-8")
         assert type(grouping).__name__ in page  # among the parameters of the model
 
 
-@pytest.mark.parametrize("rule", ["silhouette", "bic"])
-def test_its_own_tree_is_cut_and_drawn(rule: str) -> None:
+@pytest.mark.parametrize("rule", ["silhouette", BestCut()], ids=str)
+def test_its_own_tree_is_cut_and_drawn(rule: Any) -> None:
     # Red if the rules or the figures know only the trees of HierarchicalGrouping.
     X = one_cluster()
     model = BlockDiagonalCovariance(rule, grouping=Ward()).fit(X)
@@ -119,15 +100,6 @@ def test_its_own_tree_is_cut_and_drawn(rule: str) -> None:
     np.testing.assert_allclose(drawn, Ward().tree(R), atol=1e-9)
     np.testing.assert_allclose(default, HierarchicalGrouping().tree(R), atol=1e-9)
     assert not np.allclose(drawn[:, 2], default[:, 2])
-
-
-def test_its_own_search_is_used_at_the_price_of_the_rule() -> None:
-    S, grouping = covariance(one_cluster()), AtPrice()
-    assert BicRule().choose(S, 100, grouping).partition.n_groups == 2
-    assert grouping.price == pytest.approx(0.5 * np.log(100))
-    assert BicRule().choose(S, 100, grouping, price=7.0).partition.n_groups == 2
-    assert grouping.price == 7.0
-    assert BicRule(candidates=[3]).choose(S, 100, grouping).partition == TRUTH
 
 
 @pytest.mark.parametrize("kind", [BlockDiagonalCovariance, GaussianBiclustering])

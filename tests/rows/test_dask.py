@@ -21,8 +21,7 @@ from threadpoolctl import threadpool_info
 
 from blockmix import GaussianBiclustering
 from blockmix.em.loop import Progress
-from blockmix.rows import Parquet, opened
-from blockmix.rows.dask import DaskRows
+from blockmix.rows import opened
 
 dask = package("dask")
 da = package("dask.array")
@@ -58,54 +57,32 @@ def unknown_lengths(X: Any) -> Any:
 
 
 COLLECTIONS = {"array": as_array, "frame": as_frame, "unknown lengths": unknown_lengths}
-every_collection = pytest.mark.parametrize("kind", COLLECTIONS)
 
 
-@every_collection
-@pytest.mark.parametrize("setting", [{}, {"shared_covariance": True}, {"n_column_groups": 2}])
-def test_a_fit_on_threads_is_the_fit_in_memory(kind: str, setting: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind", COLLECTIONS)
+def test_a_fit_on_threads_is_the_fit_in_memory(kind: str) -> None:
     X = table()
-    expected = GaussianBiclustering(**SETTINGS, **setting).fit(X)
-    with dask.config.set(scheduler="threads"):
-        model = GaussianBiclustering(**SETTINGS, **setting).fit(COLLECTIONS[kind](X))
-    assert_same_fit(model, expected)
-    assert hasattr(model, "feature_names_in_") == (kind == "frame")
+    for setting in ({}, {"shared_covariance": True}):
+        expected = GaussianBiclustering(**SETTINGS, **setting).fit(X)
+        with dask.config.set(scheduler="threads"):
+            model = GaussianBiclustering(**SETTINGS, **setting).fit(COLLECTIONS[kind](X))
+        assert_same_fit(model, expected)
+        assert hasattr(model, "feature_names_in_") == (kind == "frame")
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_memory_mapping_parquet_and_cluster_agree(client: Any, tmp_path: Path) -> None:
-    X = table(2000)
-    start = np.where(X[:, 0] > 1, 1, 0)
-    path, folder = as_npy(X, tmp_path), tmp_path / "parts"
-    folder.mkdir()
-    as_parquet(X[:1100], folder / "a.parquet")
-    as_parquet(X[1100:], folder / "b.parquet")
-    expected = GaussianBiclustering(2, init=start, max_iter=9).fit(X)
-    assert expected.n_iter_ == 9
-    with client.as_current():
-        for rows in (path, np.load(path, mmap_mode="r"), folder, Parquet(folder, NAMES), as_array(X, 300), as_frame(X)):
-            assert_same_fit(GaussianBiclustering(2, init=start, max_iter=9).fit(rows), expected, rtol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_rows_with_gaps_are_the_same_in_memory_in_files_and_on_a_cluster(client: Any, tmp_path: Path) -> None:
-    # In Parquet a gap is a null. Red if a worker takes a gap for a value, or if the start depends on the source.
+def test_rows_with_missing_values_are_the_same_in_memory_in_files_and_on_a_cluster(client: Any, tmp_path: Path) -> None:
+    # In Parquet a missing value is a null. Red if a worker takes one for a value, or if the start depends on X.
     X = with_missing(table(600), 0.1, np.random.default_rng(0))
     X[5] = np.nan
     expected = GaussianBiclustering(2, random_state=0, max_iter=6).fit(X)
     filled = expected.impute(X)
-    with client.as_current():
-        for rows in (as_npy(X, tmp_path), as_parquet(X, tmp_path / "X.parquet"), as_array(X, 300)):
+    # A cluster is also reached by its address.
+    with distributed.Client(client.scheduler.address, set_as_default=False) as other, other.as_current():
+        for rows in (as_npy(X, tmp_path), as_parquet(X, tmp_path / "X.parquet"), as_array(X, 300), as_frame(X)):
             model = GaussianBiclustering(2, random_state=0, max_iter=6).fit(rows)
             assert_same_fit(model, expected, rtol=1e-9)
             assert np.allclose(model.impute(rows), filled, rtol=1e-9)
-
-
-def test_a_cluster_is_reached_by_its_address(client: Any) -> None:
-    X = table()
-    expected = GaussianBiclustering(**SETTINGS).fit(X)
-    with distributed.Client(client.scheduler.address, set_as_default=False) as other, other.as_current():
-        assert_same_fit(GaussianBiclustering(**SETTINGS).fit(as_array(X)), expected)
 
 
 def test_predictions_and_scores_of_a_collection_are_those_of_its_rows(client: Any, tmp_path: Path) -> None:
@@ -129,15 +106,9 @@ def test_a_persisted_collection_is_held_by_its_rows(client: Any) -> None:
         assert np.allclose(rows.map_sum(lambda chunk: chunk.X.sum(axis=0)), X.sum(axis=0))
 
 
-def test_a_start_from_a_sample_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.estimators.mixture._SAMPLE_ROWS", 100)
-    X = table()
-    model = GaussianBiclustering(2, 2, random_state=0, tol=1e-8, rounding=False).fit(as_array(X))
-    expected = GaussianBiclustering(2, 2, random_state=0, tol=1e-8, rounding=False).fit(X)
-    assert model.log_likelihood_ == pytest.approx(expected.log_likelihood_, rel=1e-6)
-    drawn = [
-        opened(given).measured().sample(50, np.random.RandomState(1)).X for given in (as_array(X), lambda: iter([X]))
-    ]
+def test_the_sample_of_a_collection_is_that_of_a_stream() -> None:
+    given = (as_array(table()), lambda: iter([table()]))
+    drawn = [opened(X).measured().sample(50, np.random.RandomState(1)).X for X in given]
     assert np.array_equal(*drawn)  # whatever the blocks
 
 
@@ -231,10 +202,6 @@ def with_infinity() -> Any:
     ("X", "sentence"),
     [
         (
-            lambda: da.concatenate([da.from_delayed(dask.delayed(failing)(i), (50, 6), float) for i in range(4)]),
-            r"^block 2 of X cannot be read \(OSError: the disk is gone\)$",
-        ),
-        (
             lambda: as_array(with_infinity()),
             r"^block 2 of X: row 222 has inf in column 3: fill it or leave the row out$",
         ),
@@ -256,12 +223,15 @@ def test_a_block_that_cannot_be_read_is_named(X: Any, sentence: str) -> None:
         GaussianBiclustering(2, random_state=0).fit(X())
 
 
+def test_a_block_that_cannot_be_made_is_named_on_threads_and_on_a_cluster(client: Any) -> None:
+    broken = da.concatenate([da.from_delayed(dask.delayed(failing)(i), (50, 6), float) for i in range(4)])
+    sentence = r"^block 2 of X cannot be read \(OSError: the disk is gone\)$"
+    with dask.config.set(scheduler="threads"), pytest.raises(ValueError, match=sentence):
+        opened(broken).measured()
+    with client.as_current(), pytest.raises(ValueError, match=sentence):
+        opened(broken).measured()
+
+
 def test_as_many_weights_as_rows_are_needed() -> None:
     with pytest.raises(ValueError, match=r"^sample_weight has 699 numbers for 700 rows: give one for each row$"):
         GaussianBiclustering(2).fit(as_array(table()), sample_weight=np.ones(699))
-
-
-def test_an_error_of_the_cluster_is_named_with_its_block(client: Any) -> None:
-    broken = da.concatenate([da.from_delayed(dask.delayed(failing)(i), (50, 6), float) for i in range(4)])
-    with client.as_current(), pytest.raises(ValueError, match=r"^block 2 of X cannot be read \(OSError: the disk"):
-        DaskRows.of(broken).measured()

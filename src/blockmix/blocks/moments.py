@@ -232,14 +232,9 @@ def _restored_copies(R: GramMatrix, d: FloatArray) -> GramMatrix:
     return GramMatrix(columns, np.ones(len(sets)), np.zeros(len(R)))
 
 
-def take_rows(*takers: object) -> bool:
-    """Whether all of these groupings, rules or shapes accept a `GramMatrix`: their `takes_rows` is true."""
-    return all(getattr(taker, "takes_rows", False) for taker in takers)
-
-
-def worth_rows(n_rows: int, n_columns: int, *takers: object) -> bool:
-    """Whether to use a `GramMatrix` for a table of this shape: if it is wide and all takers accept one."""
-    return n_columns >= max(_MANY, _PER_ROW * n_rows) and take_rows(*takers)
+def worth_rows(n_rows: int, n_columns: int) -> bool:
+    """Whether a table is so wide that a `GramMatrix` is the better matrix."""
+    return n_columns >= max(_MANY, _PER_ROW * n_rows)
 
 
 M = TypeVar("M", FloatArray, GramMatrix, Covariance)

@@ -96,7 +96,6 @@ class FullBlock(BlockModel):
     """Any covariance: c(c+1)/2 parameters (paper, eq. 2)."""
 
     name = "full"
-    takes_rows = True
 
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns."""
@@ -123,8 +122,6 @@ class FactorBlock(BlockModel):
     ----------
     n_factors : int
     """
-
-    takes_rows = True
 
     def __init__(self, n_factors: int = 1) -> None:
         self.n_factors = n_factors
@@ -191,7 +188,6 @@ class TreeBlock(BlockModel):
 
     name = "tree"
     rank = 2
-    takes_rows = True
     linkage = "single"  # the tree of columns whose branches are its best groups: that of the strongest correlations
 
     def n_parameters(self, c: int) -> int:

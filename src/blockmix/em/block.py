@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,8 +30,7 @@ from blockmix.em.sweep import (
     unit_parameters,
 )
 from blockmix.em.tails import FIRST, expanded, leap
-from blockmix.grouping.hierarchical import HierarchicalGrouping, topmost
-from blockmix.grouping.protocols import Grouping, Proposal
+from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, topmost
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Chunk, Rows
 
@@ -225,13 +224,13 @@ class BlockFamily:
         return S, n, scatter
 
     def _proposed(self, g: int, S: Covariance, n: float) -> Layout:
-        wanted: Any = self.n_groups[g]
-        if wanted == len(S):
-            return Layout((Partition.separate(len(S)),))
-        if isinstance(wanted, int):
-            proposal = self.grouping.group(S, wanted, max(n, 2.0))  # type: ignore[arg-type]
-        else:
+        p, wanted = len(S), cast(Any, self.n_groups[g])
+        if not isinstance(wanted, int):
             proposal = wanted.choose(S, max(n, 2.0), self.grouping, price=self.price or None)
+        elif wanted in (1, p):  # nothing to search
+            proposal = Proposal(Partition.single(p) if wanted == 1 else Partition.separate(p))
+        else:
+            proposal = self.grouping.group(S, wanted, max(n, 2.0))  # type: ignore[arg-type]
         shapes = proposal.shapes
         if not shapes and self.shape.name != FULL.name:
             shapes = cheaper_shapes(self.shape, proposal.partition.sizes)

@@ -37,7 +37,7 @@ from blockmix.em.factor_steps import (
     without_empty,
 )
 from blockmix.em.loop import Regroup
-from blockmix.grouping.hierarchical import HierarchicalGrouping
+from blockmix.grouping.grouping import HierarchicalGrouping
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, Rows
 

@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
 
 from blockmix.em.factor import FactorModel, FactorParameters, FactorStatistics, Scatter, factor_sweep, group_sizes
-from blockmix.grouping.hierarchical import cut
+from blockmix.grouping.grouping import cut
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, Rows
 

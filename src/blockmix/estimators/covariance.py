@@ -1,16 +1,17 @@
-"""CovarianceGaps: rows with missing values in `BlockDiagonalCovariance`.
+"""BlockDiagonalCovariance: the covariance of one table, block-diagonal over learned column groups (paper, section 2).
 
-Rows with gaps come in; the mixture of one component is fitted to them, and its column groups, blocks and mean become
-those of the covariance. Densities and distances are those of the values that a row has.
+It is the mixture of one component. With complete rows its parameters have a closed form; rows with missing values are
+fitted by the EM of the mixture, and their densities are those of the values that a row has.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
-from numbers import Real
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,24 +20,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
-from blockmix.blocks.blocks import Blocks, within
-from blockmix.blocks.moments import Covariance, Moments, correlation, mid_ranks, worth_rows
+from blockmix.blocks.blocks import Layout, best_blocks, within
+from blockmix.blocks.moments import Moments, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
-from blockmix.em.parameters import Density, Parameters, distances, log_joint
+from blockmix.em.parameters import Parameters, distances, log_joint
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.resampling import covariance_stability
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.stored import save_model
-from blockmix.estimators.validation import counts, matrix
-from blockmix.grouping.auto import AutoRule, too_few_rows
-from blockmix.grouping.optimal import OptimalRule
-from blockmix.grouping.protocols import Grouping, GroupingWarning, Proposal, Rule, check_n_groups
-from blockmix.grouping.registry import as_grouping, as_rule, find_groups
+from blockmix.estimators.validation import as_grouping, as_rule, counts, matrix
+from blockmix.grouping import Grouping, GroupingWarning, Proposal, Rule
+from blockmix.grouping.best_cut import takes_gram
+from blockmix.grouping.grouping import check_n_groups
+from blockmix.grouping.one_table import OneTableRule, groups_of_rows, standardized_squares, too_few_rows
 from blockmix.partition import (
     ColumnEntry,
     FloatArray,
     IntArray,
-    Partition,
     RandomState,
     column_entries,
     column_names,
@@ -49,96 +49,23 @@ from blockmix.plotting.views import component_view
 from blockmix.rows import ArrayRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
 
-_TOL, _MAX_ITER = 1e-6, 1000  # EM of one component is cheap, and its result stands for a closed form
-
-
-class CovarianceGaps:
-    """Tag of an estimator that takes rows with missing values (NaN), their fit and their densities."""
-
-    blocks_: Blocks
-    location_: FloatArray
-    partition_: Partition
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.allow_nan = self._complete_only() is None
-        return tags
-
-    def _complete_only(self) -> str | None:
-        """The setting that needs complete rows, if there is one."""
-        for name, values in (("assume_centered", (True,)), ("shrinkage", ("auto", 1)), ("correlation", ("spearman",))):
-            if getattr(self, name) in values:
-                return f"{name}={getattr(self, name)!r}"
-        return None
-
-    def _fit_gaps(self, X: FloatArray, weights: FloatArray | None) -> None:
-        """Take over groups, blocks and mean of one component that is fitted to rows with gaps, shape (N, p)."""
-        settings: Any = self
-        refused = self._complete_only()
-        if refused is not None:
-            raise ValueError(f"{refused} needs complete rows, and X has missing values (NaN): leave it out")
-        rule = settings._rule()
-        if rule is None:
-            check_n_groups(settings.n_groups, X.shape[1])
-        rows = ArrayRows.standardized(X, weights)
-        refuse_constant(rows.location, rows.scale**2, column_names(self), X.dtype)
-        model = GaussianBiclustering(
-            1,
-            settings.n_groups if rule is None else rule,
-            grouping=settings.grouping,
-            block_model=settings.block_model,
-            rounding=False,
-            ridge=settings.ridge,
-            shrinkage=settings.shrinkage,
-            tol=_TOL,
-            max_iter=_MAX_ITER,
-            random_state=settings.random_state,
-        ).fit(X, sample_weight=weights)
-        self.location_, self.blocks_ = model.means_[0], model.blocks_[0]
-        self.partition_, self.linkage_, self.common_correlation_ = self.blocks_.partition, None, 0.0
-        self.block_shapes_, self.loadings_ = model.block_shapes_[0], model.loadings_[0]
-        self.shrinkage_ = np.full(self.partition_.n_groups, float(settings.shrinkage or 0.0))
-
-    def _log_density(self, X: FloatArray) -> FloatArray:
-        """Log-density of the values of each row, shape (N,)."""
-        if not np.isnan(X).any():
-            return self.blocks_.log_density(X, self.location_)
-        density = self._density()
-        return np.concatenate(list(ArrayRows.of(X).map(lambda chunk: log_joint(chunk, density)[0][:, 0])))
-
-    def _squared_distances(self, X: FloatArray) -> FloatArray:
-        """Squared Mahalanobis distance of the values of each row, shape (N,)."""
-        if not np.isnan(X).any():
-            return self.blocks_.squared_distances(X - self.location_)
-        density = self._density()._replace(level=np.zeros(1))
-        halves = np.concatenate(list(ArrayRows.of(X).map(lambda chunk: distances(chunk, density)[0][:, 0])))
-        return np.asarray(-2 * halves).astype(self.location_.dtype)
-
-    def _density(self) -> Density:
-        return Parameters(np.ones(1), self.location_[None].astype(float), self.blocks_).density(missing=True)
-
-
-class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
+class BlockDiagonalCovariance(EmpiricalCovariance):
     """Gaussian covariance Σ = Σ_k D_k S D_k with learned column groups D.
 
     Parameters
     ----------
-    n_groups : int, {"auto", "optimal", "chance", "silhouette", "bic"} or rule, default="auto"
+    n_groups : int, {"auto", "silhouette"} or rule, default="auto"
         The number K of column groups, or how to choose it. ``"auto"`` takes the best cut of the tree of the columns
         that stands out from what all columns share, and may answer that there are no groups, or one; ``"silhouette"``
-        is the paper's rule; ``"bic"`` the smallest BIC. A rule object such as
-        ``SilhouetteRule(candidates=range(2, 5))`` limits the choice.
-    grouping : {"hierarchical", "greedy", "relaxed", "penalized"} or object, default="hierarchical"
+        is the paper's rule. A rule object such as ``SilhouetteRule(candidates=range(2, 5))`` limits the choice.
+    grouping : {"hierarchical", "greedy", "relaxed"} or object, default="hierarchical"
         How the groups are found.
     block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
         Shapes that the block of a group may have: ``"full"`` (the paper's), a number of factors, or a tree. ``"auto"``
-        chooses among full, one and two factors and a tree if the rule prices them (``"auto"``, ``"optimal"``), and is
-        full otherwise.
+        chooses among full, one and two factors and a tree for ``n_groups="auto"``, and is full otherwise.
     correlation : {"auto", "pearson", "spearman"}, default="auto"
         The correlation that groups are found by. ``"spearman"``, that of the ranks, withstands outlying rows and skewed
         columns. ``"auto"`` is Spearman's for ``n_groups="auto"`` and Pearson's otherwise. Means, variances and blocks
@@ -215,6 +142,11 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         self.assume_centered = assume_centered
         self.random_state = random_state
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._needs_complete_rows() is None
+        return tags
+
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> BlockDiagonalCovariance:
         """Learn the column groups and the covariance of the rows of X, shape (N, p).
 
@@ -225,71 +157,76 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         weights = counts(sample_weight, rows, least=2)
         if weights is not None:
             rows, weights = rows[weights > 0], weights[weights > 0]
-        if np.isnan(rows).any():
-            self._fit_gaps(rows, weights)
-            self._warn(True, float(len(rows) if weights is None else weights.sum()))
-            return self
-        as_rows = self._holds_rows(rows)
+        if isinstance(self.n_groups, Integral):
+            wanted: int | Rule = check_n_groups(self.n_groups, rows.shape[1])
+        else:
+            wanted = as_rule(self.n_groups, "n_groups", self.block_model)
+        fit = self._fit_missing if np.isnan(rows).any() else self._fit_complete
+        proposal = fit(rows, weights, wanted)
+        self.partition_, self.linkage_ = proposal.partition, proposal.linkage
+        self.common_correlation_ = proposal.common
+        models, states = self.blocks_.layout.models[0], self.blocks_.states
+        self.block_shapes_ = tuple(model.name for model in models)
+        self.loadings_ = tuple(model.loadings(states.get(k)) for k, model in enumerate(models))
+        self._warn(proposal.converged, float(len(rows) if weights is None else weights.sum(dtype=float)))
+        return self
+
+    def _fit_complete(self, rows: FloatArray, weights: FloatArray | None, wanted: int | Rule) -> Proposal:
+        """Location, shrinkage and blocks of complete rows, in closed form given the groups."""
+        grouping = as_grouping(self.grouping, self.random_state)
+        as_rows = worth_rows(*rows.shape) and takes_gram(grouping, wanted)
         with np.errstate(over="ignore", invalid="ignore"):  # refused by name
             moments = Moments.of(rows, weights, as_rows)
         refuse_constant(moments.mean, moments.variances, column_names(self), rows.dtype)
         if self.assume_centered:
             moments = moments.about_origin()
-        n_rows, self.location_, variances = moments.weight, moments.mean, moments.variances
+        n_rows, self.location_ = moments.weight, moments.mean
         deviations, R = moments.standardized(self.ridge)
-        del moments  # a second p × p matrix, not needed any more
-        squares = _squares(rows, self.location_, variances, weights) if self.shrinkage == "auto" else None
-        found = self._proposal(rows, weights, R, n_rows, as_rows)
-        self.partition_, self.linkage_, self.common_correlation_ = found.partition, found.linkage, found.common
-        self.shrinkage_ = self._shrinkages(R, squares, n_rows)
-        shapes = found.shapes or cheaper_shapes(given_shape(self.block_model), found.partition.sizes)
-        shapes = shapes or (FULL,) * found.partition.n_groups
-        self.block_shapes_ = tuple(model.name for model in shapes)
-        self._fit_blocks(R, deviations.astype(rows.dtype), shapes)
-        self._warn(found.converged, n_rows)
-        return self
-
-    def _holds_rows(self, rows: FloatArray) -> bool:
-        """Whether covariances are stored as rows."""
-        return worth_rows(*rows.shape, *filter(None, (as_grouping(self.grouping), self._rule())))
-
-    def _proposal(
-        self, rows: FloatArray, weights: FloatArray | None, R: Covariance, n_rows: float, as_rows: bool
-    ) -> Proposal:
-        """The column groups, from the ranks of the rows or from the rows themselves, whose correlation is R."""
-        rule = self._rule()
-        ranked = self.correlation == "spearman" or (self.correlation == "auto" and hasattr(rule, "prefers_ranks"))
-        grouping = as_grouping(self.grouping, self.random_state)
-        if rule is None and not ranked:
-            return find_groups(R, n_rows, self.n_groups, grouping)
+        squares = standardized_squares(rows, weights, moments) if self.shrinkage == "auto" else None
+        ranked = self.correlation == "spearman" or (self.correlation == "auto" and self.n_groups == "auto")
         if ranked:
+            del moments  # a second p × p matrix, not needed any more
             rows = mid_ranks(rows, weights)
-        moments = Moments.of(rows, weights, as_rows)
-        if self.assume_centered and not ranked:
-            moments = moments.about_origin()
-        squares = _squares(rows, moments.mean, moments.variances, weights)
-        R = correlation(moments.scatter)  # without the ridge, so that exact copies have r = 1
-        return find_groups(R, n_rows, self.n_groups if rule is None else rule, grouping, squares)
-
-    def _rule(self) -> Rule | None:
-        """The rule for the number of groups; None for a number. The default rules choose among the shapes of blocks."""
+            moments = Moments.of(rows, weights, as_rows)
         if self.n_groups == "auto":
-            return AutoRule(self.block_model)
-        return OptimalRule(self.block_model) if self.n_groups == "optimal" else as_rule(self.n_groups)
+            proposal = groups_of_rows(rows, weights, moments, grouping, block_models(self.block_model))
+        elif isinstance(wanted, int):
+            proposal = grouping.group(cast(FloatArray, correlation(moments.scatter) if ranked else R), wanted, n_rows)
+        else:
+            proposal = wanted.choose(correlation(moments.scatter), n_rows, grouping)
+        partition, groups = proposal.partition, proposal.partition.groups
+        if squares is None:
+            self.shrinkage_ = np.full(len(groups), float(self.shrinkage or 0.0))
+        else:
+            self.shrinkage_ = np.array([_ledoit_wolf(R[np.ix_(A, A)], squares[:, A], n_rows) for A in groups])
+        shapes = proposal.shapes or cheaper_shapes(given_shape(self.block_model), partition.sizes)
+        layout = Layout((partition,), (shapes,) if shapes else ())
+        flat = [within(R, A, 1 - a).ravel() for A, a in zip(groups, self.shrinkage_, strict=True)]
+        self.blocks_ = best_blocks(layout, np.concatenate(flat), {})[0].scaled(deviations.astype(float))
+        return proposal
 
-    def _fit_blocks(self, R: Covariance, deviations: FloatArray, shapes: tuple[BlockModel, ...]) -> None:
-        """Blocks in their shapes from the correlation R, and their loadings."""
-        keep, loadings = 1 - self.shrinkage_, list[FloatArray | None]()
-        shaped = dict[int, FloatArray]()
-        for k, (group, model) in enumerate(zip(self.partition_.groups, shapes, strict=True)):
-            state = None
-            if model.name != FULL.name:
-                fit = model.fit(within(R, group, keep[k]))
-                shaped[k] = fit.covariance
-                state = None if fit.state is None else model.scaled(fit.state, deviations[group].astype(float))
-            loadings.append(model.loadings(state))
-        self.loadings_ = tuple(loadings)
-        self.blocks_ = Blocks.of(R, self.partition_, self.shrinkage_, shaped).scaled(deviations)
+    def _fit_missing(self, rows: FloatArray, weights: FloatArray | None, wanted: int | Rule) -> Proposal:
+        """Location, shrinkage and blocks of the mixture of one component."""
+        refused = self._needs_complete_rows()
+        if refused is not None:
+            raise ValueError(f"{refused} needs complete rows, and X has missing values (NaN): leave it out")
+        standardized = ArrayRows.standardized(rows, weights)
+        refuse_constant(standardized.location, standardized.scale**2, column_names(self), rows.dtype)
+        model = GaussianBiclustering(
+            1,
+            OneTableRule(self.block_model) if self.n_groups == "auto" else wanted,
+            grouping=self.grouping,
+            block_model=self.block_model,
+            rounding=False,
+            ridge=self.ridge,
+            shrinkage=self.shrinkage,  # type: ignore[arg-type]
+            tol=1e-6,  # EM of one component is cheap, and its result stands for a closed form
+            max_iter=1000,
+            random_state=self.random_state,
+        ).fit(rows, sample_weight=weights)
+        self.location_, self.blocks_ = model.means_[0], model.blocks_[0]
+        self.shrinkage_ = np.full(self.blocks_.partition.n_groups, float(self.shrinkage or 0.0))
+        return Proposal(self.blocks_.partition)
 
     def _check_parameters(self) -> None:
         if not (isinstance(self.ridge, Real) and 0 <= self.ridge < np.inf):
@@ -301,22 +238,23 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
             raise ValueError(f'correlation={self.correlation!r} must be "auto", "pearson" or "spearman"')
         block_models(self.block_model)  # refuses an unknown one
 
-    def _shrinkages(self, R: Covariance, squares: FloatArray | None, n_rows: float) -> FloatArray:
-        if self.shrinkage != "auto":
-            return np.full(self.partition_.n_groups, float(self.shrinkage or 0.0))
-        assert squares is not None
-        return np.array([_ledoit_wolf(R[np.ix_(A, A)], squares[:, A], n_rows) for A in self.partition_.groups])
+    def _needs_complete_rows(self) -> str | None:
+        """The setting that needs complete rows, if there is one."""
+        for name, values in (("assume_centered", (True,)), ("shrinkage", ("auto", 1)), ("correlation", ("spearman",))):
+            if getattr(self, name) in values:
+                return f"{name}={getattr(self, name)!r}"
+        return None
 
     def _warn(self, converged: bool, n_rows: float) -> None:
-        found = list[Warning]()
+        cautions = list[Warning]()
         if not converged:
             text = f"grouping={self.grouping!r} stopped at its iteration limit: raise the limit, the groups may improve"
-            found.append(ConvergenceWarning(text))
-        answer = self._remark(n_rows) if self._rule() is not None and self.n_features_in_ > 1 else None
-        if answer is not None:
-            found.append(GroupingWarning(f"n_groups={self.n_groups!r} found {answer}"))
-        self.warnings_ = [str(warning) for warning in found]
-        for warning in found:
+            cautions.append(ConvergenceWarning(text))
+        chosen = not isinstance(self.n_groups, Integral) and self.n_features_in_ > 1
+        if chosen and (answer := self._remark(n_rows)) is not None:
+            cautions.append(GroupingWarning(f"n_groups={self.n_groups!r} found {answer}"))
+        self.warnings_ = [str(warning) for warning in cautions]
+        for warning in cautions:
             warnings.warn(warning, stacklevel=3)
 
     def _remark(self, n_rows: float) -> str | None:
@@ -360,13 +298,13 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
     def covariance_(self) -> FloatArray:
         """The covariance as a dense matrix, shape (p, p)."""
         check_is_fitted(self, "blocks_")
-        return self.blocks_.dense()
+        return self.blocks_.dense().astype(self.location_.dtype, copy=False)
 
     @property
     def precision_(self) -> FloatArray:
         """The inverse of the covariance, shape (p, p)."""
         check_is_fitted(self, "blocks_")
-        return self.blocks_.precision()
+        return self.blocks_.precision().astype(self.location_.dtype, copy=False)
 
     def get_precision(self) -> FloatArray:
         """Return the inverse of the covariance, shape (p, p)."""
@@ -374,11 +312,12 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
 
     def score(self, X_test: ArrayLike, y: object = None) -> float:
         """Mean Gaussian log-likelihood of the rows of X_test."""
-        return float(self._log_density(self._rows(X_test)).mean(dtype=float))
+        return float(self._each_row(X_test, log_joint).mean())
 
     def mahalanobis(self, X: ArrayLike) -> FloatArray:
         """Squared Mahalanobis distance of each row of X to the mean."""
-        return self._squared_distances(self._rows(X))
+        halves = self._each_row(X, lambda chunk, density: distances(chunk, density._replace(level=np.zeros(1))))
+        return np.asarray(-2 * halves).astype(self.location_.dtype)
 
     def describe(self) -> str:
         """Text that lists the groups by column name."""
@@ -411,7 +350,7 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
         random_state: RandomState = None,
         callback: Callable[[int, int], object] | None = None,
     ) -> Stability:
-        """How often the column groups come back when the rows of X are weighed at random.
+        """How often the column groups come back when the rows of X get random weights.
 
         See `GaussianBiclustering.stability`, of which it has the part about columns.
         """
@@ -431,18 +370,17 @@ class BlockDiagonalCovariance(CovarianceGaps, EmpiricalCovariance):
             raise ValueError('this grouping has no tree: fit with grouping="hierarchical" to draw one')
         return plotting.dendrogram(self.linkage_, self.partition_.n_groups, names=column_names(self), ax=ax)
 
+    def _each_row(self, X: ArrayLike, value: Callable[..., tuple[FloatArray, Any]]) -> FloatArray:
+        """One number per row from the values that it has, shape (N,), under the mixture of one component."""
+        rows = self._rows(X)
+        mixture = Parameters(np.ones(1), self.location_[None].astype(float), self.blocks_)
+        of_chunk = partial(value, density=mixture.density(missing=bool(np.isnan(rows).any())))
+        return np.concatenate([joint[:, 0] for joint, _ in ArrayRows.of(rows).map(of_chunk)])
+
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "blocks_")
         rows: FloatArray = matrix(self, X, allow_missing=True, reset=False)
         return rows.astype(self.location_.dtype, copy=False)
-
-
-def _squares(X: FloatArray, mean: FloatArray, variances: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """√(w/Σw) (x − mean)² / variance: the cross-product of its columns is the matrix of mean(y_i² y_j²)."""
-    squares = (X - mean) ** 2 / variances
-    share = np.full(len(X), 1 / len(X)) if weights is None else weights / weights.sum()
-    squares *= np.sqrt(share).astype(X.dtype)[:, None]
-    return squares
 
 
 def _ledoit_wolf(R: FloatArray, squares: FloatArray, n_rows: float) -> float:

@@ -19,7 +19,7 @@ from blockmix.em.factor import FactorModel, FactorParameters, FactorStatistics, 
 from blockmix.em.factor_family import FactorFamily, negative_groups
 from blockmix.em.loop import LoopResult
 from blockmix.estimators.mixture import WIDE, Mixture, Scorer
-from blockmix.grouping.protocols import check_n_groups
+from blockmix.grouping.grouping import check_n_groups
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.rows import Chunk, Rows
 

@@ -26,10 +26,9 @@ from blockmix.em.sweep import Statistics, expected
 from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable, probabilities
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.validation import rows_to_score
-from blockmix.grouping.optimal import OptimalRule
-from blockmix.grouping.protocols import Grouping, Rule, check_n_groups
-from blockmix.grouping.registry import as_grouping, as_rule
+from blockmix.estimators.validation import as_grouping, as_rule, rows_to_score
+from blockmix.grouping.best_cut import takes_gram
+from blockmix.grouping.grouping import Grouping, Rule, check_n_groups
 from blockmix.partition import BoolArray, FloatArray, IntArray, RandomState, bic_price
 from blockmix.rows import ArrayRows, Chunk, Rows, one_blas_thread
 
@@ -46,7 +45,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         Number G of row clusters.
     n_column_groups : int, sequence of G ints, {"auto", "silhouette"} or rule, default="auto"
         Number of column groups: for all components, for each, or how to choose it within each component.
-        ``"auto"`` is the cut of the tree with the largest objective, see `grouping.OptimalRule`.
+        ``"auto"`` is the cut of the tree with the largest objective, see `grouping.BestCut`.
     grouping : {"hierarchical", "greedy", "relaxed"} or object, default="hierarchical"
         How the column groups are found.
     block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
@@ -245,8 +244,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         n_groups, priced = self._n_groups(rows.n_columns)
         shared = self.shared_covariance and self.n_components > 1
         grouping = as_grouping(self.grouping, self.random_state)
-        takers = grouping, *(wanted for wanted in n_groups if not isinstance(wanted, int))
-        wide = worth_rows(rows.n_rows * (self.n_components if shared else 1), rows.n_columns, *takers)
+        wide = worth_rows(rows.n_rows * (self.n_components if shared else 1), rows.n_columns)
+        wide = wide and all(takes_gram(grouping, wanted) for wanted in n_groups)
         return BlockFamily(
             n_groups,
             grouping,
@@ -310,8 +309,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
         if isinstance(given, Integral):
             return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
-        chosen = isinstance(given, str) and given in ("auto", "optimal")
-        rule = OptimalRule(self.block_model) if chosen else as_rule(given, "n_column_groups")
+        rule = as_rule(given, "n_column_groups", self.block_model)
         return (rule,) * self.n_components, True
 
     def _check_parameters(self) -> None:

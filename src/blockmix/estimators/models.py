@@ -91,14 +91,13 @@ def _check_gaussian(model: GaussianBiclustering) -> None:
     require(isinstance(parameters, Parameters), "there is no mixture")
     _check_columns(model, p)
     require(is_label(model.n_values_, (N,), p + 1), "n_values_ holds impossible numbers")
-    layout = parameters.blocks.layout
-    n_groups = max(partition.n_groups for partition in layout.distinct)
+    n_groups = max(partition.n_groups for partition in parameters.blocks.layout.partitions)
     require(is_label(model.outlier_groups_, (N,), n_groups), "outlier_groups_ holds impossible labels")
     pairs = ((parameters.weights, model.weights_), (parameters.means, model.means_))
     same = all(np.array_equal(values.astype(public.dtype), public) for values, public in pairs)
     require(same, "weights_ or means_ are not those of the mixture")
     with np.errstate(over="ignore"):
-        deviations = parameters.blocks.factors[layout.diagonal].astype(model.means_.dtype)
+        deviations = parameters.blocks.factors[parameters.blocks.layout.diagonal].astype(model.means_.dtype)
     require(is_positive(deviations), "a covariance is beyond the range of means_")
 
 

@@ -69,7 +69,7 @@ def mixture_stability(
     with one_blas_thread():
         resampled = _resampled_groups(rows, parameters, family, n_resamples, codes, rng)
         resampled = _reported(resampled, 0, total, callback)
-        stability = column_stability(parameters.blocks.layout.distinct, resampled, names or column_names(model))
+        stability = column_stability(model._parameters.blocks.layout.distinct, resampled, names or column_names(model))
     if not n_refits or stability.n_resamples < n_resamples:  # an interrupt
         return stability
     refits = _refits(model, X, sample_weight, n_refits, codes, rng)

@@ -22,9 +22,8 @@ from blockmix.em.parameters import Parameters
 from blockmix.estimators.importance import Topic
 from blockmix.estimators.terms import Lexicon, RelativeTfidf, as_weighting, default_vectorizer
 from blockmix.files.values import Codec, Codecs, attributes, write_object
-from blockmix.grouping.protocols import Grouping, Rule
-from blockmix.grouping.registry import GROUPINGS, RULES
-from blockmix.partition import FloatArray, IntArray, Partition
+from blockmix.grouping import GROUPINGS, RULES, Grouping, Rule
+from blockmix.partition import FloatArray, Partition
 from blockmix.rows import Resolution
 
 # Least diagonal entry of a Cholesky factor, relative to its row. Factors of singular matrices have about 1e-8.
@@ -60,50 +59,45 @@ def _blocks_arguments(blocks: Blocks) -> dict[str, Any]:
     return {"labels": labels, "factors": blocks.factors, "shapes": blocks.layout.shapes, "states": dict(blocks.states)}
 
 
-def _blocks(
-    labels: IntArray,
-    factors: FloatArray,
-    shapes: tuple[tuple[BlockModel, ...], ...],
-    states: dict[int, FloatArray],
-) -> Blocks:
-    """Blocks of these groups, which no components share; refuses shapes and states that do not suit them."""
+def _blocks(labels: Any, factors: Any, shapes: Any, states: Any) -> Blocks:
+    """Blocks of these groups and shapes, which no components share, checked.
+
+    Cholesky factors that are not finite, not lower triangular or nearly singular are refused.
+    """
     right = np.ndim(labels) == 2 and labels.size and is_label(labels, labels.shape, labels.shape[1])
-    require(right, "groups of columns are not labels")
+    require(right, "groups are not labels of columns")
     partitions = [Partition(row) for row in labels]
-    sizes = [int(c) for partition in partitions for c in partition.sizes]
+    numbered = all(np.array_equal(partition.labels, row) for partition, row in zip(partitions, labels, strict=True))
+    require(numbered, "groups are not numbered by size")
     numbers = [partition.n_groups for partition in partitions]
-    right = not shapes or [len(models) for models in shapes] == numbers
-    require(right, f"there is not one shape for each of the {len(sizes)} blocks")
-    models = [model for models in shapes for model in models]
+    right = isinstance(shapes, tuple) and (not shapes or [len(models) for models in shapes] == numbers)
+    require(right, f"there is not one shape for each of the {sum(numbers)} blocks")
+    models = [model for row in shapes for model in row]
     require(all(isinstance(model, BlockModel) for model in models), "a shape is not a BlockModel")
-    for b, state in states.items():
-        numbered = isinstance(b, int) and 0 <= b < len(models) and np.ndim(state) == 2
-        require(numbered and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
-        require(models[b].accepts(state, sizes[b]), f"the state of block {b} does not suit its {sizes[b]} columns")
-    blocks = Blocks(Layout(partitions, shapes), factors, states)
-    _check_factors(blocks.layout, factors)
-    return blocks
-
-
-def _check_factors(layout: Layout, factors: FloatArray) -> None:
-    """Refuse Cholesky factors, flat, that are not finite, not lower triangular or nearly singular."""
-    right = is_real(factors, (layout.size,)) and factors.dtype == np.float64
-    require(right, f"blocks are not {layout.size} finite numbers")
+    layout = Layout(partitions, shapes)
     sizes = layout.distinct_blocks[:, 1] - layout.distinct_blocks[:, 0]
+    double = is_real(factors, (layout.size,)) and factors.dtype == np.float64
+    require(double, f"blocks are not {layout.size} finite numbers in double precision")
     lengths = np.repeat(sizes, sizes)  # of the rows of all blocks, which lie one after the other
     pivots, largest = factors[layout.diagonal], np.maximum.reduceat(np.abs(factors), np.cumsum(lengths) - lengths)
     above = np.arange(layout.size) > np.repeat(layout.diagonal, lengths)
     require(not factors[above].any(), "a Cholesky factor is not lower triangular")
     require(is_positive(pivots) and (pivots > _LEAST_PIVOT * largest).all(), "a block is not positive definite")
+    for b, state in states.items():
+        numbered = isinstance(b, int) and 0 <= b < len(models) and np.ndim(state) == 2
+        require(numbered and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
+        require(models[b].accepts(state, int(sizes[b])), f"the state of block {b} does not suit its {sizes[b]} columns")
+    return Blocks(layout, factors, states)
 
 
-def _mixture(
-    weights: FloatArray, means: FloatArray, blocks: Blocks, degrees_of_freedom: FloatArray | None
-) -> Parameters:
-    """The mixture with these blocks; a single covariance is shared by all components."""
+def _mixture(weights: Any, means: Any, blocks: Any, degrees_of_freedom: Any) -> Parameters:
+    """The mixture of these blocks, checked; a single covariance is shared by all components.
+
+    How many share it is not stored: a number in a small file could ask for any amount of memory.
+    """
     G, p = _check_components(weights, means)
-    suits = isinstance(blocks, Blocks) and len(blocks.layout.distinct) in (1, G) and blocks.layout.order.shape[1] == p
-    require(suits, f"the covariances are not those of {G} components and {p} columns")
+    right = isinstance(blocks, Blocks) and len(blocks.layout.distinct) in (1, G) and blocks.layout.order.shape[1] == p
+    require(right, f"the covariances are not those of {G} components and {p} columns")
     if len(blocks.layout.distinct) < G:
         blocks = replace(blocks, layout=Layout(blocks.layout.distinct, blocks.layout.shapes, G))
     freedom = degrees_of_freedom

@@ -27,8 +27,7 @@ from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import check_whole
-from blockmix.grouping.hierarchical import HierarchicalGrouping
-from blockmix.grouping.protocols import Grouping, Rule
+from blockmix.grouping import Grouping, HierarchicalGrouping, Rule
 from blockmix.partition import FloatArray, IntArray, RandomState
 from blockmix.plotting import importance_heatmap
 from blockmix.starts.clusterings import distinct, kmeans

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,8 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from blockmix.partition import FloatArray
+from blockmix.grouping import GROUPINGS, RULES, BestCut, Grouping, Rule
+from blockmix.partition import FloatArray, RandomState
 from blockmix.rows import ArrayRows, Rows, opened
 
 _TYPES = [np.float64, np.float32]
@@ -25,18 +26,19 @@ _TYPES = [np.float64, np.float32]
 
 def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows:
     """Standardized rows, at least two and one per component; the estimator takes over their columns."""
-    G, rows = estimator.n_components, None
-    least = max(2, G)
-    if is_elsewhere(X):
+    least = max(2, estimator.n_components)
+    elsewhere = is_elsewhere(X)
+    if elsewhere:
         rows = opened(X, counts(sample_weight, None, least), allow_missing=takes_missing(estimator)).measured()
-        if rows.n_rows < 2:
-            raise ValueError(f"X has {rows.n_rows} row: at least 2 are needed")
+        n_rows = rows.n_rows
+        if n_rows < 2:
+            raise ValueError(f"X has {n_rows} row: at least 2 are needed")
     else:
         X = matrix(estimator, X, accept_sparse="csr", ensure_min_samples=2)
-    n_rows = X.shape[0] if rows is None else rows.n_rows
-    if n_rows < G:
-        raise ValueError(f"n_components={G} exceeds the n_samples={n_rows} rows of X")
-    if rows is not None:
+        n_rows = X.shape[0]
+    if n_rows < estimator.n_components:
+        raise ValueError(f"n_components={estimator.n_components} exceeds the n_samples={n_rows} rows of X")
+    if elsewhere:
         _remember(estimator, rows)
     else:
         weights = counts(sample_weight, X, least)
@@ -191,3 +193,28 @@ def _compare(estimator: Any, rows: Rows) -> None:
     for j, (name, expected) in enumerate(zip(rows.names, fitted, strict=True)):
         if name != expected:
             raise ValueError(f"column {j} of X is {name!r} and was {expected!r} in the fit: choose the same columns")
+
+
+def as_grouping(grouping: str | Grouping, random_state: RandomState = None) -> Grouping:
+    """Return the grouping of that name, seeded if it draws random numbers, or the object itself."""
+    if isinstance(grouping, str) and grouping in GROUPINGS:
+        made = GROUPINGS[grouping]()
+        if hasattr(made, "random_state"):
+            made.random_state = random_state
+        return cast(Grouping, made)
+    if isinstance(grouping, Grouping) and not isinstance(grouping, type):
+        return grouping
+    raise ValueError(f"grouping={grouping!r} must be one of {', '.join(GROUPINGS)} or an object with a method `group`")
+
+
+def as_rule(n_groups: object, name: str, block_model: Any) -> Rule:
+    """Return the rule of that name, with the shapes that a block may have, or the rule itself."""
+    if isinstance(n_groups, str) and n_groups in RULES:
+        return cast(Rule, BestCut(block_model) if n_groups == "auto" else RULES[n_groups]())
+    # NumPy's numbers and arrays have a method `choose` of their own.
+    if hasattr(n_groups, "choose") and not isinstance(n_groups, (type, np.generic, np.ndarray)):
+        return cast(Rule, n_groups)
+    raise ValueError(
+        f"{name}={n_groups!r} must be a whole number, one of {', '.join(RULES)}, or a rule such as "
+        "SilhouetteRule(candidates=range(2, 5))"
+    )

@@ -3,25 +3,29 @@
 Write your own with one method: `Grouping.group` or `Rule.choose`.
 """
 
-from blockmix.grouping.auto import AutoRule
-from blockmix.grouping.chance import ChanceRule
+from sklearn.base import BaseEstimator
+
+from blockmix.grouping.best_cut import BestCut
 from blockmix.grouping.greedy import GreedyGrouping
-from blockmix.grouping.hierarchical import HierarchicalGrouping
-from blockmix.grouping.optimal import OptimalRule
-from blockmix.grouping.penalized import PenalizedGrouping
-from blockmix.grouping.protocols import Grouping, Proposal, Rule
+from blockmix.grouping.grouping import Grouping, GroupingWarning, HierarchicalGrouping, Proposal, Rule
 from blockmix.grouping.relaxed import RelaxedGrouping
-from blockmix.grouping.rules import BicRule, SilhouetteRule
+from blockmix.grouping.silhouette import SilhouetteRule
+
+GROUPINGS: dict[str, type[BaseEstimator]] = {
+    "hierarchical": HierarchicalGrouping,
+    "greedy": GreedyGrouping,
+    "relaxed": RelaxedGrouping,
+}
+RULES: dict[str, type[BaseEstimator]] = {"auto": BestCut, "silhouette": SilhouetteRule}
 
 __all__ = [
-    "AutoRule",
-    "BicRule",
-    "ChanceRule",
+    "GROUPINGS",
+    "RULES",
+    "BestCut",
     "GreedyGrouping",
     "Grouping",
+    "GroupingWarning",
     "HierarchicalGrouping",
-    "OptimalRule",
-    "PenalizedGrouping",
     "Proposal",
     "RelaxedGrouping",
     "Rule",

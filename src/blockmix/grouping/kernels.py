@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from blockmix.blocks.kernels import entry, node_logdets
-from blockmix.partition import FloatArray, IntArray
+from blockmix.blocks.kernels import entry
+from blockmix.partition import BoolArray, FloatArray, IntArray
 
 
 @njit(cache=True, nogil=True)
@@ -70,9 +70,24 @@ def worths(deviances: FloatArray, prices: FloatArray, span: IntArray, n_rows: fl
 
 
 @njit(cache=True, nogil=True)
-def best_cut(worth: FloatArray, tree: FloatArray, order: IntArray, span: IntArray) -> tuple[IntArray, IntArray]:
-    """Nodes of the cut with the largest total worth, and the number of its group for each column, shape (p,)."""
+def best_cut(
+    deviances: FloatArray,
+    prices: FloatArray,
+    n_rows: float,
+    barred: BoolArray,
+    tree: FloatArray,
+    order: IntArray,
+    span: IntArray,
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Cut of the largest total worth: the group of each column, shape (p,), and shape and worth of each group.
+
+    Deviances and prices are those of `worths`; `barred` tells which merges may not be a group, shape (p − 1,).
+    """
     p = len(tree) + 1
+    worth, shape = worths(deviances, prices, span, n_rows)
+    for k in range(p - 1):
+        if barred[k]:
+            worth[p + k] = -np.inf
     gain, whole = worth.copy(), np.ones(2 * p - 1, np.bool_)
     for k in range(p - 1):
         apart = gain[np.intp(tree[k, 0])] + gain[np.intp(tree[k, 1])]
@@ -86,7 +101,8 @@ def best_cut(worth: FloatArray, tree: FloatArray, order: IntArray, span: IntArra
                 labels[order[i]] = count
             chosen[count] = v
             count += 1
-    return chosen[:count], labels
+    chosen = chosen[:count]
+    return labels, shape[chosen], worth[chosen]
 
 
 @njit(cache=True, nogil=True)
@@ -199,23 +215,6 @@ def spans(tree: FloatArray) -> tuple[IntArray, IntArray]:
     for j in range(p):
         order[span[j, 0]] = j
     return order, span
-
-
-@njit(cache=True, nogil=True)
-def merge_log_ratios(R: Any, tree: FloatArray, largest: float) -> tuple[FloatArray, IntArray]:
-    """log|R_A| + log|R_B| − log|R_AB| and c_A c_B for the branches A and B of each merge, shapes (p − 1,).
-
-    Nodes of `largest` columns or more are not factored: they count as log-determinant 0. R is given by `Entries`.
-    """
-    p = len(tree) + 1
-    order, span = spans(tree)
-    logdets = node_logdets(R, tree, order, span, largest)
-    ratios, pairs = np.empty(p - 1), np.empty(p - 1, dtype=np.intp)
-    for k in range(p - 1):
-        a, b = np.intp(tree[k, 0]), np.intp(tree[k, 1])
-        ratios[k] = logdets[a] + logdets[b] - logdets[p + k]
-        pairs[k] = (span[a, 1] - span[a, 0]) * (span[b, 1] - span[b, 0])
-    return ratios, pairs
 
 
 @njit(cache=True, nogil=True)

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from blockmix.blocks.moments import correlation
 from blockmix.grouping.greedy import fill_empty
-from blockmix.grouping.protocols import Proposal, check_n_groups
+from blockmix.grouping.grouping import Proposal, check_n_groups
 from blockmix.partition import FloatArray
 
 # Smallest eigenvalue of the correlation that is inverted. A lower floor lets the noise of the smallest directions

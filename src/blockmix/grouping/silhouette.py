@@ -1,4 +1,4 @@
-"""Silhouettes of column groups: of one partition, and of every cut of a tree (paper, section 2.6).
+"""SilhouetteRule: the number of groups with the largest mean silhouette, the paper's rule (section 2.6).
 
 One pass up the tree with running sums gives the mean silhouette for every number of groups. A column alone has
 silhouette 0, and so have K = 1 and K = p.
@@ -6,12 +6,63 @@ silhouette 0, and so have K = 1 and K = p.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable
 
-from blockmix.blocks.moments import Covariance
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from blockmix.blocks.moments import Covariance, correlation
+from blockmix.grouping.grouping import Grouping, Proposal, check_n_groups, cut, tree_of
 from blockmix.partition import FloatArray, IntArray, Partition
 
 _CHUNK = 512
+
+
+class SilhouetteRule(BaseEstimator):
+    """The number of groups with the largest mean silhouette (paper, section 2.6).
+
+    Parameters
+    ----------
+    candidates : iterable of int, optional
+        Numbers of groups to compare; 2 … p − 1 by default.
+    center : int, optional
+        Compare the paper's range center ± 2√p instead.
+
+    Examples
+    --------
+    >>> from blockmix.grouping import HierarchicalGrouping
+    >>> S = np.kron(np.eye(3), np.full((4, 4), 0.6)) + 0.4 * np.eye(12)
+    >>> SilhouetteRule().choose(S, 100, HierarchicalGrouping()).partition.n_groups
+    3
+    """
+
+    def __init__(self, candidates: Iterable[int] | None = None, center: int | None = None) -> None:
+        self.candidates = candidates
+        self.center = center
+
+    def choose(self, S: FloatArray, n_rows: float, grouping: Grouping, price: float | None = None) -> Proposal:
+        """Take the cut with the largest silhouette; `price` is not used.
+
+        A grouping without a tree is asked for the number of groups that scores best on the default tree.
+        """
+        R, cutter, numbers = correlation(S), tree_of(grouping), self._numbers(len(S))
+        tree = cutter.tree(R)
+        scores = tree_silhouettes(cutter.distances(R), tree)
+        best = int(numbers[np.argmax(scores[numbers])])
+        return Proposal(cut(tree, best), tree) if cutter is grouping else grouping.group(S, best, n_rows)
+
+    def _numbers(self, p: int) -> IntArray:
+        """The numbers of groups to compare."""
+        if self.candidates is not None:
+            numbers = np.array(sorted({check_n_groups(number, p) for number in self.candidates}))
+            if len(numbers) == 0:
+                raise ValueError("candidates is empty: give at least one number of groups")
+            return numbers
+        low, high = 2, p - 1
+        if self.center is not None:
+            center, reach = check_n_groups(self.center, p, "center"), int(2 * np.sqrt(p))
+            low, high = max(low, center - reach), min(high, center + reach)
+        return np.arange(low, high + 1) if high >= low else np.array([p])  # p ≤ 2: nothing to compare
 
 
 def silhouette(R: Covariance, partition: Partition) -> float:
@@ -23,23 +74,19 @@ def silhouette(R: Covariance, partition: Partition) -> float:
     total = 0.0
     for first in range(0, len(R), _CHUNK):
         columns = np.arange(first, min(first + _CHUNK, len(R)))
+        labels, n = partition.labels[columns], np.arange(len(columns))
         sums = np.add.reduceat(1 - np.abs(R[np.ix_(columns, order)]), starts, axis=1)
-        total += _values(sums, sizes, partition.labels[columns]).sum()
+        inner = sums[n, labels] / np.maximum(sizes[labels] - 1, 1)
+        means = sums / sizes
+        means[n, labels] = np.inf
+        total += _ratio(inner, means.min(axis=1), sizes[labels]).sum()
     return float(total / len(R))
 
 
-def _values(sums: FloatArray, sizes: IntArray, own: IntArray) -> FloatArray:
-    """(b − a) / max(a, b) per column, from its summed distance to each group, shape (n, K)."""
-    at = np.arange(len(own)), own
-    inner = sums[at] / np.maximum(sizes[own] - 1, 1)
-    means = sums / sizes
-    means[at] = np.inf
-    return _ratio(inner, means.min(axis=1), sizes[own])
-
-
-def _ratio(inner: FloatArray, outer: FloatArray, own_sizes: FloatArray | IntArray) -> FloatArray:
+def _ratio(inner: FloatArray, outer: FloatArray, sizes: FloatArray | IntArray) -> FloatArray:
+    """(b − a) / max(a, b) per column, from its mean distances to its group and to the nearest other one."""
     largest = np.maximum(inner, outer)
-    safe = (own_sizes > 1) & (largest > 0)
+    safe = (sizes > 1) & (largest > 0)
     return np.where(safe, (outer - inner) / np.where(safe, largest, 1), 0.0)
 
 
@@ -55,23 +102,23 @@ def tree_silhouettes(distances: FloatArray, tree: FloatArray) -> FloatArray:
     np.fill_diagonal(sums, np.inf)
     sizes = np.ones(p)
     slot = np.arange(2 * p - 1)
-    own = np.arange(p)
-    nearest = np.argmin(sums, axis=1) if p > 1 else own
-    outer = sums[own, nearest]
+    group = np.arange(p)
+    nearest = np.argmin(sums, axis=1) if p > 1 else group
+    outer = sums[group, nearest]
     np.fill_diagonal(sums, 0.0)
-    found = np.zeros(p + 1)
+    scores = np.zeros(p + 1)
     for k in range(p - 2):
         a, b = slot[tree[k, :2].astype(int)]
         slot[p + k] = a
         sums[:, a] += sums[:, b]
         sums[:, b] = np.inf
         sizes[a] += sizes[b]
-        own[own == b] = a
-        changed = np.flatnonzero((own == a) | (nearest == a) | (nearest == b))
+        group[group == b] = a
+        changed = np.flatnonzero((group == a) | (nearest == a) | (nearest == b))
         means = sums[changed] / sizes
-        means[np.arange(len(changed)), own[changed]] = np.inf
+        means[np.arange(len(changed)), group[changed]] = np.inf
         nearest[changed] = np.argmin(means, axis=1)
         outer[changed] = means[np.arange(len(changed)), nearest[changed]]
-        inner = sums[np.arange(p), own] / np.maximum(sizes[own] - 1, 1)
-        found[p - 1 - k] = _ratio(inner, outer, sizes[own]).mean()
-    return found
+        inner = sums[np.arange(p), group] / np.maximum(sizes[group] - 1, 1)
+        scores[p - 1 - k] = _ratio(inner, outer, sizes[group]).mean()
+    return scores

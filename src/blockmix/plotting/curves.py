@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from blockmix.grouping.hierarchical import cut, spans
+from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.plotting.style import axes_or_new, current, group_color, name_columns, points
 from blockmix.plotting.views import aligned_labels
@@ -47,7 +47,7 @@ def dendrogram(
     ax = axes_or_new(ax, 8, 4)  # first: its error says how to install matplotlib
     from matplotlib.collections import LineCollection
 
-    p, order = len(tree) + 1, spans(tree)[0]
+    p, order = len(tree) + 1, leaf_order(tree)
     if n_groups is not None and not 1 <= n_groups <= p:
         raise ValueError(f"n_groups={n_groups} must be from 1 to {p}, the number of columns")
     partition = Partition(np.arange(p)) if n_groups is None else cut(tree, n_groups)
@@ -69,7 +69,7 @@ def dendrogram(
 
 def _branches(tree: FloatArray, partition: Partition) -> tuple[list[FloatArray], list[str]]:
     """Lines of each merge and their color: that of the group, gray above the cut."""
-    p, order = len(tree) + 1, spans(tree)[0]
+    p, order = len(tree) + 1, leaf_order(tree)
     x = np.concatenate([np.argsort(order).astype(float), np.zeros(p - 1)])
     height = np.concatenate([np.zeros(p), tree[:, 2]])
     # Numbered in leaf order, so that neighbors have different colors.

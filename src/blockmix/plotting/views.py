@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import Moments, correlation
-from blockmix.grouping.hierarchical import tree_of
+from blockmix.grouping.grouping import tree_of
 from blockmix.partition import FloatArray, IntArray, Partition
 
 _CHUNK = 65_536  # rows

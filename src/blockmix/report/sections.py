@@ -15,7 +15,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import correlation
-from blockmix.grouping.hierarchical import cut, spans
+from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray, leading_loadings
 from blockmix.plotting.views import ComponentView, binned, bins, board_view, component_view
 from blockmix.report.subject import MAX_ROWS, Centers, Subject, encoded, finite, fractions
@@ -52,7 +52,7 @@ def _views(subject: Subject) -> Iterator[tuple[str, ComponentView]]:
 
 def _component(subject: Subject, g: int, name: str, view: ComponentView, side: int) -> dict[str, Any]:
     """One component; its maps have its columns in leaf order, in which the groups of every cut are contiguous."""
-    partition, order = view.partition, spans(view.tree)[0]
+    partition, order = view.partition, leaf_order(view.tree)
     in_order, cells = np.ix_(order, order), bins(len(order), side)
     m = len(cells) - 1
     # Two symmetric matrices in one of shape (m, m + 1): the estimated one below, the observed one above.

@@ -23,7 +23,7 @@ from dask.highlevelgraph import HighLevelGraph
 from blockmix.partition import FloatArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
 from blockmix.rows.rows import Chunk, Rows, one_blas_thread
-from blockmix.rows.streamed import Piece, Reading, listed, summed
+from blockmix.rows.streamed import Piece, chunks_of, listed, summed
 
 # Tasks are objects of a module of Dask that is private by name: calls of `delayed` cost 20 times as much, 1 ms a block.
 _TOGETHER = 8  # sums that one task adds up
@@ -102,16 +102,15 @@ class DaskRows(Rows):
                 for key in [f"blockmix-add-{uuid4().hex}"]
             }
             tasks, keys = tasks | sums, list(sums)
-        result: S
-        (result,) = self._computed(tasks, keys)
+        result: S = self._computed(tasks, keys)[0]
         return result
 
     def _tasks(self, work: Callable[[Iterator[Chunk]], Any], name: str) -> tuple[dict[str, Any], list[str]]:
         """Tasks of the work on each block that has rows, and their keys, by which the dashboard shows them."""
         run = uuid4().hex
         # One node of the graph: parameters go to a worker once, not with each of its blocks.
-        shared = f"blockmix-parameters-{run}"
-        tasks: dict[str, Any] = {shared: DataNode(shared, (Reading.of(self), work))}
+        shared, units = f"blockmix-parameters-{run}", self.replace(blocks=(), lengths=(), weights=None, collection=None)
+        tasks: dict[str, Any] = {shared: DataNode(shared, (units, work))}
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
         for number, block in enumerate(self.blocks):
             start, stop = starts[number : number + 2]
@@ -145,10 +144,10 @@ class DaskRows(Rows):
 
 def _at_block(shared: Any, block: Any, number: int, start: int, stop: int, weights: FloatArray | None) -> Any:
     """Result of the work on a block, on its worker."""
-    reading, work = shared
+    units, work = shared
     piece = Piece(f"block {number} of X", stop - start, lambda: block)
     with one_blas_thread():  # as many tasks at a time as the worker has threads
-        return work(reading.chunks(piece, start, weights))
+        return work(chunks_of(units, piece, start, weights))
 
 
 def _columns(X: Any) -> tuple[list[str] | None, Any]:

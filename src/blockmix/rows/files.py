@@ -21,7 +21,7 @@ from scipy.sparse import issparse
 
 from blockmix.partition import FloatArray
 from blockmix.rows.rows import Rows, chunk_rows, places
-from blockmix.rows.streamed import ChunkFactory, Piece, Source, SparseTable, StreamedRows
+from blockmix.rows.streamed import Piece, StreamedRows, factory_source, sparse_source
 
 _BUFFER = 2**20  # bytes that are read ahead of a column: without a buffer a whole row group would be in memory
 
@@ -101,15 +101,6 @@ class PyarrowTable(ABC):
     @abstractmethod
     def schema(self) -> Any:
         """Names and types of all columns of the table."""
-
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Number of rows, as the file states it."""
-
-    @abstractmethod
-    def column(self, name: str) -> Iterator[Any]:
-        """The arrays of one column of the table, of any type, in order."""
 
     @cached_property
     def files(self) -> list[Path]:
@@ -319,7 +310,7 @@ def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None, allow_m
         from blockmix.rows.dask import DaskRows
 
         return DaskRows.of(X, weights, dtype, allow_missing)
-    source: Source
+    source: Any = X
     if isinstance(X, np.memmap):
         source = ArrayFile.of(X)
     elif isinstance(X, (str, os.PathLike)):
@@ -327,9 +318,9 @@ def opened(X: Any, weights: FloatArray | None = None, dtype: Any = None, allow_m
     elif isinstance(X, Iterator):
         raise TypeError("X can be read only once, and a fit reads it many times: give the function that makes it")
     elif issparse(X):
-        source = SparseTable(X)
-    else:
-        source = X if hasattr(X, "pieces") else ChunkFactory.of(X)
+        source = sparse_source(X)
+    elif not hasattr(X, "pieces"):
+        source = factory_source(X)
     return StreamedRows.of(source, weights, dtype, allow_missing)
 
 

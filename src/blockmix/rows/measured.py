@@ -27,7 +27,6 @@ class Summable(Protocol):
 
     def __add__(self: S, other: S) -> S:
         """Statistics of both sets of rows."""
-        ...
 
 
 S = TypeVar("S", bound=Summable)
@@ -115,10 +114,8 @@ class Resolution:
         """Widths of the distinct values of some columns, flat and ascending; owner[i] is the place of i's column."""
         n_values = np.bincount(owner, minlength=len(columns))
         stop = np.cumsum(n_values)
-        upper = np.cumsum(mass)  # weight up to a value, over all columns: differences are within one
-        bounds = np.append(0.0, upper)
-        base, weight = bounds[stop - n_values], bounds[stop] - bounds[stop - n_values]
         repeated = mass >= 2
+        weight = np.bincount(owner, weights=mass, minlength=len(columns))
         in_steps = 2 * np.bincount(owner, weights=mass * repeated, minlength=len(columns)) > weight
         step = np.full(len(columns), np.inf)
         same = owner[1:] == owner[:-1]
@@ -126,9 +123,12 @@ class Resolution:
 
         k = np.flatnonzero((repeated | in_steps[owner]) & (n_values > 1)[owner])
         column = owner[k]
-        # The values that hold the k-th unit of weight below and above, or the outermost ones.
-        below = np.searchsorted(upper, np.maximum(upper[k] - mass[k] - mass[k], base[column]), side="right")
-        above = np.minimum(np.searchsorted(upper, upper[k] + mass[k]), stop[column] - 1)
+        # The values that hold the k-th unit of weight below and above, or the outermost ones. Weights are summed over
+        # all columns, so ties have some slack: the position of a column must not decide them.
+        upper, slack = np.cumsum(mass), 1e-6 * mass[k]
+        below = np.searchsorted(upper, upper[k] - 2 * mass[k] + slack, side="right")
+        below = np.maximum(below, (stop - n_values)[column])
+        above = np.minimum(np.searchsorted(upper, upper[k] + mass[k] - slack), stop[column] - 1)
         left = np.where(below < k, value[k] - value[np.minimum(below, k)], np.inf)
         right = np.where(above > k, value[above] - value[k], np.inf)
         widths = np.where(repeated[k], np.minimum(left, right), step[column])

@@ -28,7 +28,6 @@ from blockmix.rows.measured import EXACT, Observed, Resolution, S, Spread, total
 _CHUNK_NUMBERS = 2**19  # values per chunk: 4 MB in double precision
 _WIDE_ROWS = 512  # fewer would not pay for a matrix (p, p) of each chunk
 
-A = TypeVar("A")
 T = TypeVar("T")
 
 _controller = cache(ThreadpoolController)
@@ -99,10 +98,12 @@ class Chunk:
     def __post_init__(self, may_miss: bool) -> None:
         X, resolution = self.X, self.resolution
         has_missing = may_miss and has_nan(X)
+        with np.errstate(divide="ignore"):  # constant columns are refused by name, not here
+            inverse = 1 / self.scale
         vars(self).update(  # the fields of a frozen dataclass cannot be assigned
             has_missing=has_missing,
             observed=X.shape[1] - np.isnan(X).sum(axis=1) if has_missing else np.full(len(X), X.shape[1]),
-            units=(self.location, 1 / self.scale),
+            units=(self.location, inverse),
             rounding=(resolution.columns, resolution.table(self.scale), resolution.codes(X)),
         )
 
@@ -213,7 +214,7 @@ def places(n_rows: int, n_columns: int, start: int = 0) -> list[slice]:
     return [slice(first, min(first + size, stop)) for first in range(start, stop, size)]
 
 
-def in_order(pool: Executor, function: Callable[[A], T], items: Iterable[A], ahead: int) -> Iterator[T]:
+def in_order(pool: Executor, function: Callable[[Any], T], items: Iterable[Any], ahead: int) -> Iterator[T]:
     """Results of a function in the order of the items, reading at most `ahead` items in advance."""
     waiting: deque[Future[T]] = deque()
     try:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, dataclass, field
 from functools import partial
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from blockmix.partition import FloatArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
-from blockmix.rows.rows import Chunk, Rows, in_order, places
+from blockmix.rows.rows import Chunk, Rows, has_nan, in_order, places
 
 T = TypeVar("T")
 
@@ -32,27 +32,25 @@ class Piece:
     read: Callable[[], Any]
 
 
-class Source(Protocol):
-    """Rows of one type that need not be in memory."""
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Rows of one type that need not be in memory; any object with these attributes will do, such as `Parquet`.
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns p."""
-        ...
+    Attributes
+    ----------
+    n_columns : int
+    dtype : dtype
+        Type of the values as stored.
+    names : list of str or None
+        Names of the columns, if they have any.
+    pieces : function
+        Returns an iterator over all rows, in the same order at every call.
+    """
 
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the columns, if they have any."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values as stored."""
-        ...
-
-    def pieces(self) -> Iterator[Piece]:
-        """All rows, in the same order at every call."""
-        ...
+    n_columns: int
+    dtype: np.dtype[Any]
+    names: list[str] | None
+    pieces: Callable[[], Iterator[Piece]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +75,7 @@ class StreamedRows(Rows):
         How many values there are; None before the first pass, which also checks them.
     """
 
-    source: Source
+    source: Any
     weights: FloatArray | None
     location: FloatArray
     scale: FloatArray
@@ -91,9 +89,7 @@ class StreamedRows(Rows):
         self._derive(counted, 0 if counted is None else counted.n_rows, names=self.source.names)
 
     @classmethod
-    def of(
-        cls, source: Source, weights: FloatArray | None = None, dtype: Any = None, allow_missing: bool = False
-    ) -> Self:
+    def of(cls, source: Any, weights: FloatArray | None = None, dtype: Any = None, allow_missing: bool = False) -> Self:
         """The rows of a source in their own units; of its type, or double precision for whole numbers."""
         dtype = np.dtype(dtype or (source.dtype if source.dtype == np.float32 else np.float64))
         counts = None if weights is None else weights.astype(float)
@@ -110,14 +106,13 @@ class StreamedRows(Rows):
 
     def _each(self, work: Callable[[Iterator[Chunk]], T]) -> Iterator[T]:
         """Results of some work on the chunks of each piece."""
-        reading = Reading.of(self)
 
         def worked(placed: tuple[Piece, int]) -> T:
             (piece, start), weights = placed, self.weights
             if weights is not None and len(weights) < start + piece.n_rows:
                 raise ValueError(f"sample_weight has {len(weights)} numbers for more rows: give one for each row")
             part = None if weights is None else weights[start : start + piece.n_rows]
-            return work(reading.chunks(piece, start, part))
+            return work(chunks_of(self, piece, start, part))
 
         with ThreadPoolExecutor(self.n_threads) as pool:
             yield from in_order(pool, worked, self._placed(), 2 * self.n_threads)
@@ -146,56 +141,22 @@ def summed(function: Callable[[Chunk], S], chunks: Iterator[Chunk]) -> S:
     return total(function(chunk) for chunk in chunks)
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """How pieces become chunks, here and on the workers of a cluster.
+def chunks_of(rows: Any, piece: Piece, start: int, weights: FloatArray | None) -> Iterator[Chunk]:
+    """Chunks of a piece whose first row has the number `start`, with the units of streamed or Dask rows.
 
-    Parameters
-    ----------
-    location, scale : arrays of shape (p,)
-    dtype : dtype
-        Type of the chunks.
-    resolution : Resolution
-    names : list of str or None
-        Names of the columns, for messages.
-    check : bool
-        Whether to refuse values that are not finite.
-    allow_missing : bool
-        Whether NaN, a missing value, is accepted.
-    may_miss : bool
-        Whether to look for missing values.
+    Values are checked in the first pass, before the rows have been counted.
     """
-
-    location: FloatArray
-    scale: FloatArray
-    dtype: np.dtype[Any]
-    resolution: Resolution
-    names: list[str] | None
-    check: bool
-    allow_missing: bool
-    may_miss: bool
-
-    @classmethod
-    def of(cls, rows: Any) -> Reading:
-        """The reading of streamed rows or of those of a Dask collection; they are checked in the first pass."""
-        check, may_miss = rows.observed is None, rows.allow_missing and rows.has_missing
-        return cls(
-            rows.location, rows.scale, rows.dtype, rows.resolution, rows.names, check, rows.allow_missing, may_miss
-        )
-
-    def chunks(self, piece: Piece, start: int, weights: FloatArray | None) -> Iterator[Chunk]:
-        """Chunks of a piece whose first row has the number `start`."""
-        p = len(self.location)
-        values = dense(piece, self.dtype, p)
-        if self.check:
-            refuse(values, start, piece.name, self.names, self.allow_missing)
-        counts = np.ones(piece.n_rows) if weights is None else weights
-        if self.may_miss:
-            counts = np.where(np.isnan(values).all(axis=1), 0.0, counts)
-        for place in places(piece.n_rows, p, start):
-            here = slice(place.start - start, place.stop - start)
-            X = np.require(values[here], requirements=["C", "W"])
-            yield Chunk(X, counts[here], place, self.location, self.scale, self.resolution, self.may_miss)
+    values = dense(piece, rows.dtype, rows.n_columns)
+    if rows.observed is None:
+        refuse(values, start, piece.name, rows.names, rows.allow_missing)
+    counts = np.ones(piece.n_rows) if weights is None else weights
+    may_miss = rows.allow_missing and rows.has_missing and has_nan(values)
+    if may_miss:
+        counts = np.where(np.isnan(values).all(axis=1), 0.0, counts)
+    for place in places(piece.n_rows, rows.n_columns, start):
+        here = slice(place.start - start, place.stop - start)
+        X = np.require(values[here], requirements=["C", "W"])
+        yield Chunk(X, counts[here], place, rows.location, rows.scale, rows.resolution, may_miss)
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
@@ -226,60 +187,35 @@ def refuse(values: FloatArray, start: int, name: str, names: list[str] | None, a
     raise ValueError(f"{name}: row {start + row} has {values[row, j]:g} in {column}: fill it or leave the row out")
 
 
-@dataclass(frozen=True, eq=False)
-class SparseTable:
+def sparse_source(X: Any) -> Source:
     """A `scipy.sparse` matrix in CSR form, of which one chunk at a time is made dense."""
 
-    X: Any
-    names: list[str] | None = None
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns p."""
-        return int(self.X.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        dtype: np.dtype[Any] = self.X.dtype
-        return dtype
-
-    def pieces(self) -> Iterator[Piece]:
-        """Chunks in turn."""
-        for place in places(*self.X.shape):
+    def pieces() -> Iterator[Piece]:
+        for place in places(*X.shape):
             name = f"rows {place.start} to {place.stop - 1} of X"
-            yield Piece(name, place.stop - place.start, partial(self._read, place))
+            yield Piece(name, place.stop - place.start, X[place].toarray)
 
-    def _read(self, place: slice) -> Any:
-        return self.X[place].toarray()
+    return Source(X.shape[1], X.dtype, None, pieces)
 
 
-@dataclass(frozen=True, eq=False)
-class ChunkFactory:
-    """A function without arguments that returns all chunks, matrices or data frames, at each call."""
+def factory_source(make: Callable[[], Iterable[Any]]) -> Source:
+    """A function without arguments that returns all chunks, matrices or data frames, at each call.
 
-    make: Callable[[], Iterable[Any]]
-    n_columns: int
-    dtype: np.dtype[Any]
-    names: list[str] | None
+    The first chunk decides on columns and type.
+    """
+    first = next(_named_chunks(make), None)
+    if first is None:
+        raise ValueError("X returned no chunks: give a function that returns an iterator of matrices")
+    values = np.asarray(first[1])
+    if values.ndim != 2 or values.dtype.kind not in "biuf":
+        raise ValueError(f"chunk 0 of X has shape {values.shape} and type {values.dtype}: give matrices of numbers")
+    columns = getattr(first[1], "columns", None)
 
-    @classmethod
-    def of(cls, make: Callable[[], Iterable[Any]]) -> ChunkFactory:
-        """Look at the first chunk for columns and type."""
-        first = next(_named_chunks(make), None)
-        if first is None:
-            raise ValueError("X returned no chunks: give a function that returns an iterator of matrices")
-        values = np.asarray(first[1])
-        if values.ndim != 2 or values.dtype.kind not in "biuf":
-            raise ValueError(f"chunk 0 of X has shape {values.shape} and type {values.dtype}: give matrices of numbers")
-        columns = getattr(first[1], "columns", None)
-        names = None if columns is None else [str(name) for name in columns]
-        return cls(make, values.shape[1], values.dtype, names)
-
-    def pieces(self) -> Iterator[Piece]:
-        """The chunks, one after the other."""
-        for name, chunk in _named_chunks(self.make):
+    def pieces() -> Iterator[Piece]:
+        for name, chunk in _named_chunks(make):
             yield Piece(name, len(chunk), partial(_checked, chunk))
+
+    return Source(values.shape[1], values.dtype, None if columns is None else [str(name) for name in columns], pieces)
 
 
 def _named_chunks(make: Callable[[], Iterable[Any]]) -> Iterator[tuple[str, Any]]:
@@ -294,8 +230,6 @@ def _named_chunks(make: Callable[[], Iterable[Any]]) -> Iterator[tuple[str, Any]
             if len(chunk):
                 yield f"chunk {number} of X", chunk
             number += 1
-    except GeneratorExit:
-        raise
     except Exception as error:
         raise ValueError(f"chunk {number} of X cannot be read ({type(error).__name__}: {error})") from error
 

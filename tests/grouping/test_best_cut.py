@@ -1,8 +1,9 @@
-"""OptimalRule: the best of all cuts, its price, chance groups, planted modules, and shapes of a user's own."""
+"""BestCut: the best of all cuts, its price, chance groups, planted modules, and shapes of a user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import oracles
@@ -15,12 +16,11 @@ from strategies import Matrix, covariance, seeds
 from blockmix import GaussianBiclustering
 from blockmix.blocks.moments import definite_correlation
 from blockmix.blocks.shapes import FULL, BlockFit, BlockModel, FactorBlock, TreeBlock, block_models
-from blockmix.grouping import GreedyGrouping, HierarchicalGrouping, PenalizedGrouping
-from blockmix.grouping.hierarchical import spans
-from blockmix.grouping.kernels import best_cut
-from blockmix.grouping.optimal import Cut, OptimalRule, _best_of_both, _tree_cut, best_shapes, branch_worths
+from blockmix.grouping import BestCut, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
+from blockmix.grouping.best_cut import Cut, best_shapes, group_prices, takes_gram, tree_cut
+from blockmix.grouping.kernels import best_cut, best_of_both, spans, worths
 from blockmix.metrics import adjusted_rand
-from blockmix.partition import FloatArray, IntArray, Partition, bic_price, partition_price, partition_prices
+from blockmix.partition import FloatArray, IntArray, Partition, bic_price
 
 HIERARCHICAL = HierarchicalGrouping()
 
@@ -55,19 +55,14 @@ def grouped(partition: Partition) -> int:
     return int(partition.sizes[partition.sizes > 1].sum())
 
 
-class CompoundSymmetry:
+class CompoundSymmetry(BlockModel):
     """A user's own shape: one correlation ±r between all columns, c + 1 parameters."""
 
     name = "compound symmetry"
+    rank = 2
 
     def n_parameters(self, c: int) -> int:
         return c + 1
-
-    def choice_price(self, c: int, p: int) -> float:
-        return 0.0
-
-    def rows_needed(self, c: int) -> int:
-        return min(c, 2)
 
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
         c, deviations = len(S), np.sqrt(S.diagonal())
@@ -75,20 +70,18 @@ class CompoundSymmetry:
         r = ((S / units).sum() - c) / max(c * (c - 1), 1)
         r = min(max(r, -0.9 / max(c - 1, 1)), 0.999)
         sigma = units * (r + (1 - r) * np.eye(c))
-        deviance = float(np.linalg.slogdet(sigma)[1] + np.trace(np.linalg.solve(sigma, S)))
-        return BlockFit(sigma, deviance)
-
-    def scaled(self, state: FloatArray, deviations: FloatArray) -> FloatArray:
-        return state
-
-    def accepts(self, state: FloatArray, c: int) -> bool:
-        return False
-
-    def loadings(self, state: FloatArray | None) -> FloatArray | None:
-        return None
+        return BlockFit(sigma, float(np.linalg.slogdet(sigma)[1] + np.trace(np.linalg.solve(sigma, S))))
 
     def deviances(self, R: FloatArray, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         return np.array([self.fit(R[lo:hi, lo:hi]).deviance for lo, hi in span])
+
+
+def branch_worths(R: FloatArray, tree: Matrix, n_rows: float, price: float, models: Sequence[BlockModel]) -> Any:
+    """Deviances and prices of the branches of a tree, what each is worth as one group, and its best shape."""
+    order, span = spans(tree)
+    deviances = np.array([m.deviances(R[np.ix_(order, order)], tree, span, n_rows - 1) for m in models])
+    prices = group_prices(tuple(models), len(R), price)
+    return deviances, prices, *worths(deviances, prices, span, float(n_rows))
 
 
 @pytest.mark.parametrize(
@@ -97,17 +90,19 @@ class CompoundSymmetry:
 @given(seeds, st.integers(1, 9), st.sampled_from([5, 20, 200]))
 @settings(max_examples=25)
 def test_the_best_of_all_cuts_is_found(shape: object, seed: int, p: int, n_rows: int) -> None:
-    # Exhaustive. Red if a branch is closed once it is not worth a group, or a cut is horizontal.
+    # Exhaustive. Red if a branch is closed once it is not worth a group, or a cut is horizontal, or has a barred merge.
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, p)) + rng.standard_normal((n_rows, 3))[:, rng.integers(0, 3, p)]
-    R = definite_correlation(covariance(X))
-    tree = HIERARCHICAL.tree(R)
+    R, models = definite_correlation(covariance(X)), block_models(shape)
+    tree, barred = HIERARCHICAL.tree(R), rng.random(p - 1) < 0.2
     order, span = spans(tree)
-    worth, _ = branch_worths(R[np.ix_(order, order)], tree, span, n_rows, bic_price(n_rows), block_models(shape))
-    chosen, labels = best_cut(worth, tree, order, span)
-    assert sorted(j for v in chosen for j in range(*span[v])) == list(range(p))
-    assert all((labels[order[slice(*span[v])]] == k).all() for k, v in enumerate(chosen))
-    assert worth[chosen].sum() == pytest.approx(max(worth[cut].sum() for cut in cuts(tree)), abs=1e-9)
+    deviances, prices, worth, best_shape = branch_worths(R, tree, n_rows, bic_price(n_rows), models)
+    worth[p:][barred] = -np.inf
+    labels, shapes, values = best_cut(deviances, prices, float(n_rows), barred, tree, order, span)
+    columns = {frozenset(order[slice(*span[v])].tolist()): v for v in range(2 * p - 1)}
+    nodes = [columns[frozenset(np.flatnonzero(labels == k).tolist())] for k in range(len(values))]
+    assert np.array_equal(worth[nodes], values) and np.array_equal(best_shape[nodes], shapes)
+    assert values.sum() == pytest.approx(max(worth[cut].sum() for cut in cuts(tree)), abs=1e-9)
 
 
 @given(seeds, st.integers(2, 8), st.sampled_from([12, 40, 200]), st.floats(0.1, 8))
@@ -118,7 +113,7 @@ def test_the_worth_of_full_groups_is_their_objective(seed: int, p: int, n_rows: 
     R = definite_correlation(covariance(X))
     tree = HIERARCHICAL.tree(R)
     order, span = spans(tree)
-    worth, shape = branch_worths(R[np.ix_(order, order)], tree, span, n_rows, price, (FULL,))
+    _, _, worth, shape = branch_worths(R, tree, n_rows, price, (FULL,))
     assert not shape.any()
     apart = n_rows * oracles.objective(R, range(p)) - price * p
     for cut in cuts(tree):
@@ -129,28 +124,11 @@ def test_the_worth_of_full_groups_is_their_objective(seed: int, p: int, n_rows: 
         assert worth[cut].sum() == pytest.approx(literal - oracles.partition_price(labels) - apart, abs=1e-6)
 
 
-def test_prices_of_groups_by_hand() -> None:
-    # p = 4: log p + Σ_{j<c} log(p/j) for c = 2, 3, 4; nothing for no column and for one alone.
-    log4, log2 = np.log(4), np.log(2)
-    expected = [0, 0, log4 + log4, log4 + log4 + log2, log4 + log4 + log2 + np.log(4 / 3)]
-    assert_allclose(partition_prices(4), expected)
-    assert_allclose(partition_prices(1), [0, 0])
-    assert partition_price(Partition([0, 0, 1, 2])) == pytest.approx(2 * log4)
-    assert partition_price(Partition([0, 0, 1, 1])) == pytest.approx(4 * log4)
-    assert partition_price(Partition([0, 1, 2, 3])) == 0
-    assert partition_price(Partition([0, 0, 0, 0])) == 0
-
-
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=7))
-def test_the_price_of_a_partition_is_its_literal_sum(labels: list[int]) -> None:
-    assert partition_price(Partition(labels)) == pytest.approx(oracles.partition_price(labels), abs=1e-12)
-
-
 @pytest.mark.parametrize("n_rows", [30, 100, 1000])
 def test_independent_columns_stay_alone(n_rows: int) -> None:
     # Red without the price of the partition: BIC alone groups half of the columns at 100 rows.
     S = [covariance(np.random.default_rng(seed).standard_normal((n_rows, 30))) for seed in range(6)]
-    found = [grouped(OptimalRule().choose(one, n_rows, HIERARCHICAL).partition) for one in S]
+    found = [grouped(BestCut().choose(one, n_rows, HIERARCHICAL).partition) for one in S]
     assert sum(found) <= 0.03 * 6 * 30 + 2
 
 
@@ -158,11 +136,11 @@ def test_independent_columns_stay_alone(n_rows: int) -> None:
 def test_a_planted_module_is_found(n_rows: int) -> None:
     # 20 columns of one factor among 60: a full block of them costs 210 parameters, one factor 40.
     X, truth = module_rows(0, [20] + [1] * 40, n_rows)
-    found = OptimalRule().choose(covariance(X), n_rows, HIERARCHICAL)
+    found = BestCut().choose(covariance(X), n_rows, HIERARCHICAL)
     assert adjusted_rand(truth, found.partition) > 0.85
     assert found.shapes[int(found.partition.sizes.argmax())].name == "1 factor"
     if n_rows == 50:
-        full = OptimalRule("full").choose(covariance(X), n_rows, HIERARCHICAL)
+        full = BestCut("full").choose(covariance(X), n_rows, HIERARCHICAL)
         assert adjusted_rand(truth, full.partition) < 0.5
 
 
@@ -171,38 +149,15 @@ def test_a_chain_is_a_tree() -> None:
     X = rng.standard_normal((150, 24))
     for j in range(1, 12):
         X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
-    found = OptimalRule().choose(covariance(X), 150, HIERARCHICAL)
+    found = BestCut().choose(covariance(X), 150, HIERARCHICAL)
     largest = int(found.partition.sizes.argmax())
     assert set(found.partition.groups[largest]) <= set(range(12)) and found.partition.sizes.max() > 6
     assert found.shapes[largest].name == "tree"
 
 
-def test_shapes_belong_to_their_groups() -> None:
-    # One shape per group, in the order of the labels, each cheaper than a full block or full.
-    X, _ = module_rows(1, [12, 8, 3, 2, 1, 1], 150, 0.7)
-    found = OptimalRule().choose(covariance(X), 150, HIERARCHICAL)
-    assert len(found.shapes) == found.partition.n_groups
-    for shape, c in zip(found.shapes, found.partition.sizes.tolist(), strict=True):
-        assert c >= {"full": 1, "1 factor": 4, "2 factors": 5, "tree": 3}[shape.name]
-    by_size = {c: shape.name for shape, c in zip(found.shapes, found.partition.sizes.tolist(), strict=True)}
-    assert by_size[12] == "1 factor" and by_size[1] == "full"
-
-
-@given(seeds, st.integers(2, 12))
-@settings(max_examples=20)
-def test_scale_sign_and_order_of_the_columns_do_not_matter(seed: int, p: int) -> None:
-    rng = np.random.default_rng(seed)
-    X, _ = module_rows(seed, [p // 2, p - p // 2] if p > 2 else [p], 80, 0.7)
-    factors, order = rng.choice([-1, 1], p) * 10.0 ** rng.uniform(-3, 3, p), rng.permutation(p)
-    one = OptimalRule().choose(covariance(X), 80, HIERARCHICAL)
-    other = OptimalRule().choose(covariance((X * factors)[:, order]), 80, HIERARCHICAL)
-    assert other.partition == Partition(one.partition.labels[order])
-
-
-@pytest.mark.parametrize("grouping", [GreedyGrouping(), PenalizedGrouping()], ids=["greedy", "penalized"])
-def test_a_grouping_without_a_tree_has_shapes_as_well(grouping: object) -> None:
+def test_a_grouping_without_a_tree_has_shapes_as_well() -> None:
     X, truth = module_rows(2, [10, 10], 150, 0.7)
-    found = OptimalRule(1).choose(covariance(X), 150, grouping)  # type: ignore[arg-type]
+    found = BestCut(1).choose(covariance(X), 150, GreedyGrouping())
     assert adjusted_rand(truth, found.partition) == 1
     assert [shape.name for shape in found.shapes] == ["1 factor", "1 factor"]
 
@@ -222,30 +177,22 @@ def test_the_best_shape_of_each_block() -> None:
         assert shape.name == max(worth, key=lambda name: worth[name])
 
 
-@pytest.mark.parametrize("p", [1, 2])
-@pytest.mark.parametrize("n_rows", [2, 3, 50])
-def test_few_columns_and_few_rows_have_an_answer(p: int, n_rows: int) -> None:
-    X = np.random.default_rng(0).standard_normal((n_rows, 1)) * np.ones(p) + 1e-3 * np.arange(p)
-    found = OptimalRule().choose(covariance(X), n_rows, HIERARCHICAL)
-    assert found.partition.n_columns == p and len(found.shapes) == found.partition.n_groups
-
-
 @pytest.mark.parametrize("n_rows", [1.0, 2.0])
 def test_two_rows_have_no_groups(n_rows: float) -> None:
     # Red if ties are grouped: two rows have no correlations but ±1.
-    S = np.full((40, 40), 1.0) + 1e-9 * np.eye(40)
-    assert OptimalRule().choose(S, n_rows, HIERARCHICAL).partition == Partition.separate(40)
+    for p in (1, 2, 40):
+        S = np.full((p, p), 1.0) + 1e-9 * np.eye(p)
+        assert BestCut().choose(S, n_rows, HIERARCHICAL).partition == Partition.separate(p)
 
 
 def test_more_columns_than_rows_have_an_answer() -> None:
+    # One shape per group, in the order of the labels, each cheaper than a full block or full.
     X, truth = module_rows(0, [15, 15] + [1] * 10, 20, 0.8)
-    found = OptimalRule().choose(covariance(X), 20, HIERARCHICAL)
+    found = BestCut().choose(covariance(X), 20, HIERARCHICAL)
     assert adjusted_rand(truth, found.partition) > 0.6
     for shape, c in zip(found.shapes, found.partition.sizes.tolist(), strict=True):
+        assert c >= {"full": 1, "1 factor": 4, "2 factors": 5, "tree": 3}[shape.name]
         assert shape.name != "full" or c < 19  # a full block would be singular
-
-
-# A shape of the user's own
 
 
 def test_a_shape_of_the_users_own_is_chosen_where_it_is_right() -> None:
@@ -253,10 +200,10 @@ def test_a_shape_of_the_users_own_is_chosen_where_it_is_right() -> None:
     X = np.repeat(rng.standard_normal((60, 2)), 8, axis=1) + rng.standard_normal((60, 16))
     own = CompoundSymmetry()
     assert isinstance(own, BlockModel)
-    found = OptimalRule(own).choose(covariance(X), 60, HIERARCHICAL)
+    found = BestCut(own).choose(covariance(X), 60, HIERARCHICAL)
     assert found.partition == Partition(np.repeat([0, 1], 8))
     assert found.shapes == (own, own)
-    several = OptimalRule([FULL, FactorBlock(1), own]).choose(covariance(X), 60, HIERARCHICAL)
+    several = BestCut([FULL, FactorBlock(1), own]).choose(covariance(X), 60, HIERARCHICAL)
     assert several.shapes == (own, own)  # nine parameters instead of sixteen
 
 
@@ -289,10 +236,27 @@ def test_the_better_of_two_cuts_is_taken_part_by_part(seed: int, p: int, n_rows:
     )
     R = definite_correlation(covariance(X))
     one, other = (
-        _tree_cut(R, HierarchicalGrouping(linkage).tree(R), n_rows, bic_price(n_rows), block_models("auto"))
+        tree_cut(R, HierarchicalGrouping(linkage).tree(R), n_rows, bic_price(n_rows), block_models("auto"))
         for linkage in ("average", "single")
     )
-    both = _best_of_both(one, other)
+    worth, shapes = np.concatenate([one.worth, other.worth]), one.shapes + other.shapes
+    labels, taken = best_of_both(one.labels, other.labels, worth, len(one.worth))
+    both = Cut(labels, [shapes[k] for k in taken], worth[taken])
     assert both.worth.sum() >= max(one.worth.sum(), other.worth.sum()) - 1e-9
     known = set().union(*(valued_groups(cut) for cut in (one, other)))
     assert valued_groups(both) <= known
+
+
+def test_a_higher_price_gives_more_groups() -> None:
+    X, _ = module_rows(0, [5, 5, 5], 60, 0.4)
+    counts = [
+        BestCut("full").choose(covariance(X), 60, HIERARCHICAL, price=p).partition.n_groups for p in (0.0, 2.0, 1e3)
+    ]
+    assert counts[0] < counts[1] < counts[2] == 15
+
+
+def test_only_our_own_code_is_given_rows_in_place_of_an_array() -> None:
+    profile = HierarchicalGrouping(distance="profile")
+    assert takes_gram(HIERARCHICAL, BestCut()) and takes_gram(HierarchicalGrouping("single"), 3)
+    assert not any(takes_gram(grouping, 3) for grouping in (GreedyGrouping(), profile, object()))
+    assert not any(takes_gram(HIERARCHICAL, rule) for rule in (SilhouetteRule(), BestCut(CompoundSymmetry()), object()))
