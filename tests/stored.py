@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, TopicBiclustering, load
+from blockmix.blocks.blocks import Layout
 from blockmix.grouping import GreedyGrouping, SilhouetteRule
 
 
@@ -67,6 +68,8 @@ def same(a: Any, b: Any) -> bool:
         return math.isnan(b)
     if hasattr(a, "get_params"):
         return same(vars(a), vars(b))
+    if isinstance(a, Layout):
+        return a.is_same(b) and a.n_sharing == b.n_sharing
     if hasattr(a, "__dataclass_fields__"):
         return all(same(getattr(a, name), getattr(b, name)) for name in a.__dataclass_fields__)
     return bool(a == b)

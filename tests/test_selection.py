@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from blockmix.grouping.protocols import Proposal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from blockmix.estimators.factor import FactorBiclustering
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.mixture import Mixture
-from blockmix.grouping import SilhouetteRule
+from blockmix.grouping import Proposal, SilhouetteRule
 from blockmix.partition import Partition
 from blockmix.selection import SelectionProgress, SelectionTable, SelectionWarning, select
 

@@ -116,6 +116,16 @@ def test_overlapping_members_are_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "model") == "holds more than its own size: it was not written by blockmix"
 
 
+def test_a_small_file_cannot_name_an_array_many_times(tmp_path: Path) -> None:
+    # Each partition is as large as its labels; red if 10 000 of them, 8 GB, are built from one array of 800 kB.
+    labels = {"$": "Partition", "labels": {"$": "array", "place": 99}}
+    path = tampered(tmp_path, "content/note", [labels] * 10_000, **{"arrays/99.npy": npy(np.zeros(10**5, dtype=int))})
+    tracemalloc.start()
+    assert refusal(path) == "names the same array too often: it was not written by blockmix"
+    assert tracemalloc.get_traced_memory()[1] < 100e6
+    tracemalloc.stop()
+
+
 class Trap:
     """An object that makes a file when it is unpickled."""
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blockmix.grouping.protocols import Proposal
 from strategies import Matrix, block_rows
 
 from blockmix import GaussianBiclustering, load
@@ -19,6 +18,7 @@ from blockmix.em.loop import Progress
 from blockmix.estimators.stored import VALUES
 from blockmix.files.archive import reading
 from blockmix.files.values import unpack
+from blockmix.grouping import Proposal
 from blockmix.partition import Partition
 
 SETTINGS: dict[str, Any] = {"n_components": 2, "random_state": 0, "tol": 1e-9, "max_iter": 500}

@@ -44,7 +44,7 @@ _KINDS: dict[Any, str] = {
     ("D", "G", -1): "labels_",
     ("t", "K", 0): "term_labels_",
     ("n", "D", 0): "without_terms_",
-    bool: "converged_",
+    bool: "converged_ _groups_chosen",
     str: "outcome_",
     Integral: "n_features_in_ n_vocabulary_ n_iter_",
     Real: "log_likelihood_ common_correlation_",

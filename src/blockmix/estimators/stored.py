@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -54,31 +55,26 @@ def is_label(values: Any, shape: tuple[int, ...], n_labels: int, least: int = 0)
 
 
 def _blocks_arguments(blocks: Blocks) -> dict[str, Any]:
-    layout = blocks.layout
-    labels = np.array([partition.labels for partition in layout.distinct])
-    arguments: dict[str, Any] = {"labels": labels, "n_sharing": layout.n_sharing, "factors": blocks.factors}
-    return arguments | {"shapes": layout.shapes, "states": {b: state for b, state in blocks.states.items()}}
+    labels = np.array([partition.labels for partition in blocks.layout.distinct])
+    return {"labels": labels, "factors": blocks.factors, "shapes": blocks.layout.shapes, "states": dict(blocks.states)}
 
 
-def _blocks(labels: Any, n_sharing: Any, factors: Any, shapes: Any, states: Any) -> Blocks:
-    """Blocks of these groups and shapes, checked.
+def _blocks(labels: Any, factors: Any, shapes: Any, states: Any) -> Blocks:
+    """Blocks of these groups and shapes, which no components share, checked.
 
     Cholesky factors that are not finite, not lower triangular or nearly singular are refused.
     """
-    require(
-        np.ndim(labels) == 2 and is_label(labels, labels.shape, labels.shape[1]), "groups are not labels of columns"
-    )
+    right = np.ndim(labels) == 2 and labels.size and is_label(labels, labels.shape, labels.shape[1])
+    require(right, "groups are not labels of columns")
     partitions = [Partition(row) for row in labels]
     numbered = all(np.array_equal(partition.labels, row) for partition, row in zip(partitions, labels, strict=True))
     require(numbered, "groups are not numbered by size")
-    shared = type(n_sharing) is int and n_sharing >= 1 and (n_sharing == 1 or len(labels) == 1)
-    require(shared, f"{len(labels)} covariances are not shared by {n_sharing} components each")
     numbers = [partition.n_groups for partition in partitions]
     right = isinstance(shapes, tuple) and (not shapes or [len(models) for models in shapes] == numbers)
     require(right, f"there is not one shape for each of the {sum(numbers)} blocks")
     models = [model for row in shapes for model in row]
     require(all(isinstance(model, BlockModel) for model in models), "a shape is not a BlockModel")
-    layout = Layout(partitions, shapes, n_sharing)
+    layout = Layout(partitions, shapes)
     sizes = layout.distinct_blocks[:, 1] - layout.distinct_blocks[:, 0]
     double = is_real(factors, (layout.size,)) and factors.dtype == np.float64
     require(double, f"blocks are not {layout.size} finite numbers in double precision")
@@ -94,15 +90,21 @@ def _blocks(labels: Any, n_sharing: Any, factors: Any, shapes: Any, states: Any)
     return Blocks(layout, factors, states)
 
 
-def _check_mixture(parameters: Parameters) -> None:
-    """Refuse blocks and degrees of freedom that do not suit the weights and means."""
-    blocks, freedom = parameters.blocks, parameters.degrees_of_freedom
-    G, p = _check_components(parameters.weights, parameters.means)
-    right = isinstance(blocks, Blocks) and blocks.layout.order.shape == (G, p)
+def _mixture(weights: Any, means: Any, blocks: Any, degrees_of_freedom: Any) -> Parameters:
+    """The mixture of these blocks, checked; a single covariance is shared by all components.
+
+    How many share it is not stored: a number in a small file could ask for any amount of memory.
+    """
+    G, p = _check_components(weights, means)
+    right = isinstance(blocks, Blocks) and len(blocks.layout.distinct) in (1, G) and blocks.layout.order.shape[1] == p
     require(right, f"the covariances are not those of {G} components and {p} columns")
+    if len(blocks.layout.distinct) < G:
+        blocks = replace(blocks, layout=Layout(blocks.layout.distinct, blocks.layout.shapes, G))
+    freedom = degrees_of_freedom
     require(freedom is None or (is_real(freedom, (G,)) and is_positive(freedom)), "degrees of freedom are not above 0")
-    given = [values for values in (parameters.weights, parameters.means, freedom) if values is not None]
+    given = [values for values in (weights, means, freedom) if values is not None]
     require(all(values.dtype == np.float64 for values in given), "parameters are not in double precision")
+    return Parameters(weights, means, blocks, freedom)
 
 
 def _check_factor_block(block: FactorBlock) -> None:
@@ -192,12 +194,12 @@ VALUES = Codecs(
     [
         Codec(Partition),
         Codec(Blocks, None, _blocks_arguments, _blocks),
-        Codec(Parameters, _check_mixture),
+        Codec(Parameters, build=_mixture),
         Codec(FactorParameters, _check_factor_mixture),
         Codec(LoopState),
         Codec(Resolution, _check_resolution),
         Codec(FullBlock),
-        Codec(FactorBlock, _check_factor_block, lambda block: {"n_factors": block.n_factors}),
+        Codec(FactorBlock, _check_factor_block),
         Codec(TreeBlock),
         Codec(Topic, _check_topic),
         Codec(Lexicon, None, _lexicon_arguments, _lexicon),

@@ -27,11 +27,31 @@ PLAIN = "biufU"  # kinds of types that are defined by their bytes alone: numbers
 
 _DOCUMENT = "model.json"
 _ARRAY = re.compile(r"arrays/(0|[1-9]\d{0,8})\.npy")
+_REPEATED = 8  # times that an array may be used on average; `save` writes one that occurs twice once
 _MAX_MESSAGE = 300  # characters; a hostile file could make it any length
 
 
 class Refusal(Exception):
     """Why a file is refused: the rest of a sentence that begins with its path."""
+
+
+class Arrays(dict[int, NDArray[Any]]):
+    """The arrays of a file by number.
+
+    What is built from an array may be as large as it is, so the bytes handed out are limited: a small file cannot fill
+    the memory by naming one array many times.
+    """
+
+    def __init__(self, arrays: dict[int, NDArray[Any]]) -> None:
+        super().__init__(arrays)
+        self._left = _REPEATED * (1_000_000 + sum(array.nbytes for array in arrays.values()))
+
+    def __getitem__(self, place: int) -> NDArray[Any]:
+        array = super().__getitem__(place)
+        self._left -= array.nbytes
+        if self._left < 0:
+            raise Refusal("names the same array too often: it was not written by blockmix")
+        return array
 
 
 @contextmanager
@@ -98,7 +118,7 @@ def write_archive(path: str | os.PathLike[str], content: Any, arrays: Iterable[N
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[tuple[Any, dict[int, NDArray[Any]]]]:
+def reading(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Arrays]]:
     """Read the JSON value and the arrays of a file for use in the block.
 
     Whatever a damaged or hostile file raises, here or in the block, becomes one ValueError that begins with the path.
@@ -118,7 +138,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[tuple[Any, dict[int, NDArr
             raise ValueError(f"{path} is damaged ({message}): save the model again") from error
 
 
-def _read(stream: IO[bytes], size: int) -> tuple[Any, dict[int, NDArray[Any]]]:
+def _read(stream: IO[bytes], size: int) -> tuple[Any, Arrays]:
     try:
         archive = ZipFile(stream)
     except BadZipFile:
@@ -130,9 +150,8 @@ def _read(stream: IO[bytes], size: int) -> tuple[Any, dict[int, NDArray[Any]]]:
         if document["format"] != FORMAT:
             raise Refusal("was saved by another version of blockmix: load it with that version, or fit the model again")
         places = {member: _ARRAY.fullmatch(member.filename) for member in members}
-        return document["content"], {
-            int(place[1]): _array(archive, member) for member, place in places.items() if place
-        }
+        arrays = {int(place[1]): _array(archive, member) for member, place in places.items() if place}
+        return document["content"], Arrays(arrays)
 
 
 def _check_members(members: list[ZipInfo], size: int) -> None:

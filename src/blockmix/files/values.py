@@ -6,10 +6,11 @@ class; `unpack` turns it back. `Codecs` is the table of the known classes. Anyth
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,12 @@ Places = dict[int, tuple[int, NDArray[Any]]]  # arrays of a file and their numbe
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass, or the attributes of another object without scikit-learn's metadata requests."""
-    if is_dataclass(value):
-        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    """The attributes of an object, without scikit-learn's metadata requests."""
     return {name: item for name, item in vars(value).items() if name != "_metadata_request"}
+
+
+def _constructor_arguments(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in inspect.signature(type(value)).parameters}
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Codec:
 
     cls: type
     check: Callable[[Any], object] | None = None
-    arguments: Callable[[Any], dict[str, Any]] = attributes
+    arguments: Callable[[Any], dict[str, Any]] = _constructor_arguments
     build: Callable[..., Any] | None = None
     name: str = ""
 
