@@ -315,7 +315,7 @@ def handled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Signals are handled as in the command, and exceptions that nobody can catch are not reported."""
     monkeypatch.setattr(sys, "unraisablehook", lambda error: None)
     monkeypatch.setattr(output, "signals", [])
-    before = {number: signal.signal(number, output._end) for number in (signal.SIGINT, *output._ENDING)}
+    before = {number: signal.signal(number, output.end) for number in (signal.SIGINT, *output.ENDING)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -327,7 +327,7 @@ def dropped(number: int) -> None:
 
 
 @pytest.mark.usefixtures("handled")
-@pytest.mark.parametrize("number", [signal.SIGINT, *output._ENDING])
+@pytest.mark.parametrize("number", [signal.SIGINT, *output.ENDING])
 def test_a_signal_while_compiling_is_not_lost(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GaussianBiclustering, "fit", lambda self, X: dropped(number))
     with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else SystemExit) as raised:
@@ -336,7 +336,7 @@ def test_a_signal_while_compiling_is_not_lost(number: int, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("handled")
-@pytest.mark.parametrize("number", output._ENDING)
+@pytest.mark.parametrize("number", output.ENDING)
 def test_nothing_is_written_after_a_signal_that_ends_the_process(number: int, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as raised, output.folder(tmp_path / "out", "mixture") as scratch:
         (scratch / "summary.json").write_text("{}")

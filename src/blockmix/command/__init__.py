@@ -4,11 +4,40 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
+from collections.abc import Sequence
 from importlib import metadata
+from typing import Any, NoReturn
 
-from blockmix.command.output import main
+from blockmix.command.output import ENDING, end, guard_streams, note, output_error, signals
 
 __all__ = ["main", "show_versions"]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command; `arguments` are those of the process by default."""
+    guard_streams()
+    code: Any = 0
+    try:
+        from blockmix.command.app import app
+
+        for number in (signal.SIGINT, *ENDING):
+            if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):  # else ignored, as under nohup
+                signal.signal(number, end)
+        app(arguments, prog_name="blockmix")
+    except ModuleNotFoundError as error:
+        note(f"blockmix: {error.name} is needed and not installed: pip install 'blockmix[app]'")
+        code = 1
+    except KeyboardInterrupt:  # before a command has begun
+        code = 130
+    except SystemExit as ended:
+        # An error on the way out, such as a failed import, does not change why the command ended.
+        code = next((128 + number for number in signals if number in ENDING), ended.code)
+    if not code and (failure := output_error()):
+        note(f"warning: standard output cannot be written to ({failure.strerror})")
+    for number in (signal.SIGINT, *ENDING):  # everything is done: let Python exit with this code
+        signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(code)
 
 
 def show_versions() -> None:

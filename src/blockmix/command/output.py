@@ -1,8 +1,8 @@
 """Output: what the command prints and writes, and how it ends.
 
-`main` runs the application with standard streams that cannot fail it and with signals that leave no half-written file.
-The files of a run are written to a hidden folder and swapped in together when all of them are complete, so that an
-error or Ctrl-C leaves the folder of the user as it was.
+Standard streams cannot fail a command, and a signal leaves no half-written file. The files of a run are written to a
+hidden folder and swapped in together when all of them are complete, so that an error or Ctrl-C leaves the folder of the
+user as it was.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 from uuid import uuid4
 
 MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
@@ -46,7 +46,7 @@ _OPTIONS = {
     "shrinkage": "--shrinkage",
     "max_iter": "--max-iter",
 }
-_ENDING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # no SIGHUP on Windows
+ENDING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # no SIGHUP on Windows
 _FIGURE = re.compile(r"figure-[a-z0-9-]+\.(pdf|svg|png)")
 _FORMULA = {"=", "+", "-", "@", "\t", "\r"}  # a spreadsheet takes a cell that begins so for a formula
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -72,34 +72,13 @@ class _Stream(io.RawIOBase):
         return len(data)
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command; `arguments` are those of the process by default."""
+def guard_streams() -> None:
+    """Replace the standard streams of the process by streams that never raise."""
     global _stdout
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115
     _stdout, sys.stdout = _guarded(sys.stdout)
     _, sys.stderr = _guarded(sys.stderr)
-    code: Any = 0
-    try:
-        from blockmix.command.app import app
-
-        for number in (signal.SIGINT, *_ENDING):
-            if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):  # else ignored, as under nohup
-                signal.signal(number, _end)
-        app(arguments, prog_name="blockmix")
-    except ModuleNotFoundError as error:
-        note(f"blockmix: {error.name} is needed and not installed: pip install 'blockmix[app]'")
-        code = 1
-    except KeyboardInterrupt:  # before a command has begun
-        code = 130
-    except SystemExit as ended:
-        # An error on the way out, such as a failed import, does not change why the command ended.
-        code = next((128 + number for number in signals if number in _ENDING), ended.code)
-    if not code and (failure := _output_error()):
-        note(f"warning: standard output cannot be written to ({failure.strerror})")
-    for number in (signal.SIGINT, *_ENDING):  # everything is done: let Python exit with this code
-        signal.signal(number, signal.SIG_IGN)
-    raise SystemExit(code)
 
 
 def _guarded(stream: Any) -> tuple[_Stream, io.TextIOWrapper]:
@@ -115,7 +94,7 @@ def _guarded(stream: Any) -> tuple[_Stream, io.TextIOWrapper]:
     return raw, io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, "backslashreplace", line_buffering=lines)
 
 
-def _output_error() -> OSError | None:
+def output_error() -> OSError | None:
     """Why standard output could not be written, if so; a reader that has stopped reading (`| head`) is no error."""
     sys.stdout.flush()
     error = None if _stdout is None else _stdout.error
@@ -124,11 +103,12 @@ def _output_error() -> OSError | None:
 
 def check_output() -> None:
     """Raise an OSError if standard output could not be written to, after printing what is written nowhere else."""
-    if error := _output_error():
+    if error := output_error():
         raise OSError(f"standard output cannot be written to ({error.strerror})")
 
 
-def _end(number: int, frame: object) -> None:
+def end(number: int, frame: object) -> None:
+    """Raise a signal as an exception, so that half-written files are removed."""
     signals.append(number)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
@@ -141,7 +121,7 @@ def raise_dropped(since: int | None = None) -> None:
     Python delivers a signal as an exception in the Python code that runs next. If that is a callback of LLVM, which
     loads and compiles the loops of a fit, the exception is printed and dropped, and the command would go on.
     """
-    for number in [number for number in signals if number in _ENDING] if since is None else signals[since:]:
+    for number in [number for number in signals if number in ENDING] if since is None else signals[since:]:
         signal.raise_signal(number)
 
 
