@@ -298,13 +298,13 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     def covariance_(self) -> FloatArray:
         """The covariance as a dense matrix, shape (p, p)."""
         check_is_fitted(self, "blocks_")
-        return self.blocks_.dense().astype(self.location_.dtype, copy=False)
+        return np.asarray(self.blocks_.dense(), dtype=self.location_.dtype)
 
     @property
     def precision_(self) -> FloatArray:
         """The inverse of the covariance, shape (p, p)."""
         check_is_fitted(self, "blocks_")
-        return self.blocks_.precision().astype(self.location_.dtype, copy=False)
+        return np.asarray(self.blocks_.precision(), dtype=self.location_.dtype)
 
     def get_precision(self) -> FloatArray:
         """Return the inverse of the covariance, shape (p, p)."""

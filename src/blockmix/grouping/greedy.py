@@ -46,9 +46,9 @@ class GreedyGrouping(BaseEstimator):
         for _ in range(self.max_sweeps):
             groups = MutablePartition(R, partition)
             groups.sweep()
-            if groups.partition == partition:
+            before, partition = partition, Partition(groups.labels)
+            if partition == before:
                 return Proposal(partition)
-            partition = groups.partition
         return Proposal(partition, converged=False)
 
 
@@ -73,11 +73,6 @@ class MutablePartition:
         self.labels = partition.labels.copy()
         self._members = list(partition.groups)
         self._factors = [self._factor(A) for A in self._members]
-
-    @property
-    def partition(self) -> Partition:
-        """The current partition."""
-        return Partition(self.labels)
 
     def sweep(self) -> None:
         """Move every column once to the group where the likelihood is highest; the last column of a group stays."""
