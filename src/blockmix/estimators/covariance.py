@@ -246,15 +246,15 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         return None
 
     def _warn(self, converged: bool, n_rows: float) -> None:
-        cautions = list[Warning]()
+        messages = list[Warning]()
         if not converged:
             text = f"grouping={self.grouping!r} stopped at its iteration limit: raise the limit, the groups may improve"
-            cautions.append(ConvergenceWarning(text))
+            messages.append(ConvergenceWarning(text))
         chosen = not isinstance(self.n_groups, Integral) and self.n_features_in_ > 1
         if chosen and (answer := self._remark(n_rows)) is not None:
-            cautions.append(GroupingWarning(f"n_groups={self.n_groups!r} found {answer}"))
-        self.warnings_ = [str(warning) for warning in cautions]
-        for warning in cautions:
+            messages.append(GroupingWarning(f"n_groups={self.n_groups!r} found {answer}"))
+        self.warnings_ = [str(warning) for warning in messages]
+        for warning in messages:
             warnings.warn(warning, stacklevel=3)
 
     def _remark(self, n_rows: float) -> str | None:

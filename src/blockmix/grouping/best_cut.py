@@ -74,7 +74,7 @@ def takes_gram(grouping: object, rule: object) -> bool:
     """
     if not (type(grouping) is HierarchicalGrouping and grouping.distance == "correlation"):
         return False
-    if isinstance(rule, BestCut):
+    if type(rule) is BestCut:
         return all(type(model) in (FullBlock, FactorBlock, TreeBlock) for model in block_models(rule.block_model))
     return isinstance(rule, int)
 
