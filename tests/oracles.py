@@ -65,12 +65,6 @@ def n_parameters(labels: ArrayLike) -> int:
     return sum(1 for i in range(len(labels)) for j in range(i, len(labels)) if labels[i] == labels[j])
 
 
-def penalized(S: Matrix, labels: ArrayLike, n_rows: float, gamma: float = 0.0) -> float:
-    """N·L − (½ log N + 2γ log p) · number of parameters."""
-    price = 0.5 * np.log(n_rows) + 2 * gamma * np.log(len(S))
-    return n_rows * objective(S, labels) - float(price) * n_parameters(labels)
-
-
 def conditional_variance(S: Matrix, column: int, given: list[int]) -> float:
     """s_jj − s_jA S_AA⁻¹ s_Aj, A without j."""
     A = [i for i in given if i != column]
@@ -132,19 +126,6 @@ def tree_cut(tree: Matrix, n_groups: int) -> Labels:
         for j in node:
             labels[j] = p + k
     return labels
-
-
-def tree_penalized(R: Matrix, tree: Matrix, n_rows: float, gamma: float = 0.0) -> Matrix:
-    """Penalised log-likelihood of every cut less that of K = p; −∞ once a block has as many columns as rows."""
-    p = len(R)
-    values = np.full(p + 1, -np.inf)
-    values[p] = 0
-    for n_groups in range(p - 1, 0, -1):
-        labels = tree_cut(tree, n_groups)
-        if max(len(group) for group in members(labels)) >= n_rows:
-            break
-        values[n_groups] = penalized(R, labels, n_rows, gamma) - penalized(R, range(p), n_rows, gamma)
-    return values
 
 
 def silhouette(distances: Matrix, labels: ArrayLike) -> float:

@@ -100,8 +100,7 @@ class MutablePartition:
             else:
                 u = dtrsv(L, self.S[A, j], lower=1)
                 variances[k] -= u @ u
-        floored: FloatArray = np.maximum(variances, np.finfo(float).eps * self.S[j, j])
-        return floored
+        return np.asarray(np.maximum(variances, np.finfo(float).eps * self.S[j, j]))
 
     def move(self, j: int, k: int) -> None:
         """Move column j to group k: factor what it leaves, and append the row (uᵀ, √v) to the factor of group k."""
