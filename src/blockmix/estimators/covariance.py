@@ -359,7 +359,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     def plot_correlations(self, X: ArrayLike, *, ax: Sequence[Axes] | None = None) -> NDArray[Any]:
         """Observed correlation of X and estimated correlation side by side, in group order; returns two Axes."""
         check_is_fitted(self, "blocks_")
-        view = component_view(self.blocks_, self._rows(X), None, self)
+        view = component_view(self.blocks_, self._array(X), None, self)
         assert view.observed is not None
         return plotting.correlation_pair(view.observed, view.estimated, view.partition, names=column_names(self), ax=ax)
 
@@ -372,12 +372,12 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
 
     def _each_row(self, X: ArrayLike, value: Callable[..., tuple[FloatArray, Any]]) -> FloatArray:
         """One number per row from the values that it has, shape (N,), under the mixture of one component."""
-        rows = self._rows(X)
+        rows = self._array(X)
         mixture = Parameters(np.ones(1), self.location_[None].astype(float), self.blocks_)
         of_chunk = partial(value, density=mixture.density(missing=bool(np.isnan(rows).any())))
         return np.concatenate([joint[:, 0] for joint, _ in ArrayRows.of(rows).map(of_chunk)])
 
-    def _rows(self, X: ArrayLike) -> FloatArray:
+    def _array(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "blocks_")
         rows: FloatArray = matrix(self, X, allow_missing=True, reset=False)
         return rows.astype(self.location_.dtype, copy=False)
