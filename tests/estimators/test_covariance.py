@@ -12,10 +12,9 @@ import oracles
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -77,6 +76,9 @@ def test_blocks_are_found_and_the_rest_is_zero() -> None:
 def test_one_group_is_the_empirical_covariance_and_p_groups_its_diagonal(seed: int, n_rows: int, p: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows + p, p)) * rng.uniform(0.1, 10, p) + rng.standard_normal(p)
+    ridged = BlockDiagonalCovariance(1, ridge=0.25).fit(X).covariance_  # relative to each variance
+    S = EmpiricalCovariance().fit(X).covariance_
+    assert_allclose(ridged, S + 0.25 * np.diag(np.diag(S)), rtol=1e-7, atol=1e-10)
     for centered in (False, True):
         empirical = EmpiricalCovariance(assume_centered=centered).fit(X)
         full = BlockDiagonalCovariance(1, ridge=0, assume_centered=centered).fit(X)
@@ -157,16 +159,6 @@ def test_singular_tables_are_fitted(dtype: type[np.floating], grouping: str, rid
             assert model.n_groups_ == n_groups or isinstance(n_groups, str)
             assert np.isfinite(model.score(X))
             assert np.isfinite(model.precision_).all()
-
-
-def test_ridge_raises_each_variance_by_its_fraction() -> None:
-    # Red if the ridge were absolute: the columns differ in scale by a thousand.
-    X = rows() * np.logspace(-3, 3, 8)
-    plain, ridged = BlockDiagonalCovariance(3, ridge=0).fit(X), BlockDiagonalCovariance(3, ridge=0.25).fit(X)
-    raised = ridged.covariance_ - plain.covariance_
-    assert_allclose(np.diag(raised), 0.25 * np.diag(plain.covariance_), rtol=1e-9)
-    off_diagonal = ~np.eye(8, dtype=bool)
-    assert_allclose(ridged.covariance_[off_diagonal], plain.covariance_[off_diagonal], rtol=1e-9)
 
 
 def test_shrinkage_by_a_number() -> None:
@@ -250,13 +242,6 @@ def test_parameters_are_not_changed_by_fit() -> None:
     assert model.grouping is grouping
     assert grouping.random_state == 3
     assert model.n_groups == 3
-
-
-@settings(max_examples=5)
-@given(seeds)
-def test_the_tree_can_be_cut_into_the_groups(seed: int) -> None:
-    model = BlockDiagonalCovariance(4).fit(rows(seed))
-    assert Partition(oracles.tree_cut(model.linkage_, 4)) == model.partition_
 
 
 def test_one_group_or_none_is_told() -> None:
@@ -484,21 +469,3 @@ def test_degenerate_input_is_refused_with_the_value(case: str) -> None:
     with pytest.raises(ValueError) as caught:
         BlockDiagonalCovariance(**parameters).fit(X, sample_weight=weights)
     assert str(caught.value).splitlines()[0] == sentence
-
-
-@pytest.mark.parametrize("n_rows", [3, 100, 10_000])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_constant_column_is_refused_however_many_rows(n_rows: int, dtype: type[np.floating]) -> None:
-    X = np.random.default_rng(0).standard_normal((n_rows, 3)).astype(dtype)
-    X[:, 1] = 0.1
-    for weights in (None, np.random.default_rng(1).uniform(0.5, 2, n_rows)):
-        with pytest.raises(ValueError, match=r"^column 1 \('x1'\) is constant at 0\.1: "):
-            BlockDiagonalCovariance(2).fit(X, sample_weight=weights)
-
-
-def test_sparse_rows_are_refused() -> None:
-    with pytest.raises(TypeError) as caught:
-        BlockDiagonalCovariance().fit(csr_array(rows()))
-    assert str(caught.value) == (
-        "Sparse data was passed for X, but dense data is required. Use '.toarray()' to convert to a dense numpy array."
-    )

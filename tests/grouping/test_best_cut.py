@@ -155,13 +155,6 @@ def test_a_chain_is_a_tree() -> None:
     assert found.shapes[largest].name == "tree"
 
 
-def test_a_grouping_without_a_tree_has_shapes_as_well() -> None:
-    X, truth = module_rows(2, [10, 10], 150, 0.7)
-    found = BestCut(1).choose(covariance(X), 150, GreedyGrouping())
-    assert adjusted_rand(truth, found.partition) == 1
-    assert [shape.name for shape in found.shapes] == ["1 factor", "1 factor"]
-
-
 def test_the_best_shape_of_each_block() -> None:
     # Worth of a literal list. Red if the price of the parameters or of the structure is left out.
     X, truth = module_rows(3, [9, 3, 1], 100, 0.6)
@@ -193,18 +186,6 @@ def test_more_columns_than_rows_have_an_answer() -> None:
     for shape, c in zip(found.shapes, found.partition.sizes.tolist(), strict=True):
         assert c >= {"full": 1, "1 factor": 4, "2 factors": 5, "tree": 3}[shape.name]
         assert shape.name != "full" or c < 19  # a full block would be singular
-
-
-def test_a_shape_of_the_users_own_is_chosen_where_it_is_right() -> None:
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.standard_normal((60, 2)), 8, axis=1) + rng.standard_normal((60, 16))
-    own = CompoundSymmetry()
-    assert isinstance(own, BlockModel)
-    found = BestCut(own).choose(covariance(X), 60, HIERARCHICAL)
-    assert found.partition == Partition(np.repeat([0, 1], 8))
-    assert found.shapes == (own, own)
-    several = BestCut([FULL, FactorBlock(1), own]).choose(covariance(X), 60, HIERARCHICAL)
-    assert several.shapes == (own, own)  # nine parameters instead of sixteen
 
 
 @pytest.mark.parametrize("n_groups", ["auto", 2])

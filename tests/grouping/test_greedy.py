@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
-from strategies import Matrix, block_rows, covariance, covariances, partitions, seeds
+from strategies import Matrix, block_rows, covariance, covariances, partitions
 
 from blockmix.blocks.moments import correlation, definite_correlation
 from blockmix.grouping import GreedyGrouping
@@ -37,8 +37,8 @@ def test_a_sweep_is_the_literal_one(case: tuple[Matrix, Partition]) -> None:
     moving = MutablePartition(S, start)
     moving.sweep()
     # Red if a column that has moved is still counted in its old group, or a group loses its last column.
-    assert moving.partition == Partition(oracles.greedy_sweep(S, start.labels))
-    assert start.n_groups == moving.partition.n_groups
+    assert Partition(moving.labels) == Partition(oracles.greedy_sweep(S, start.labels))
+    assert start.n_groups == Partition(moving.labels).n_groups
 
 
 @given(grouped(), st.lists(st.tuples(st.integers(0, 7), st.integers(0, 8)), max_size=12))
@@ -59,7 +59,7 @@ def test_conditional_variances_survive_any_sequence_of_moves(
         moving.move(j, k)
         gained = oracles.objective(S, labels) - value
         assert gained == pytest.approx(0.5 * np.log(variances[came_from] / variances[k]), rel=1e-6, abs=1e-7)
-        assert moving.partition == Partition(labels)
+        assert Partition(moving.labels) == Partition(labels)
     assert np.array_equal(partition.labels, before)
 
 
@@ -87,14 +87,6 @@ def test_the_objective_never_falls_and_ends_where_no_move_helps(case: tuple[Matr
         if found.partition.sizes[labels[j]] > 1:
             for k in range(n_groups):
                 assert oracles.objective(R, oracles.relabelled(labels, j, k)) <= best + 2e-6
-
-
-@given(cases(), seeds)
-def test_the_start_ignores_the_signs_of_eigenvectors(case: tuple[Matrix, int], seed: int) -> None:
-    # Red if the largest signed element is taken, as the paper says: flipping a column flips its loadings.
-    R, n_groups = case
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], len(R))
-    assert principal_start(R * np.outer(signs, signs), n_groups) == principal_start(R, n_groups)
 
 
 @given(cases())

@@ -314,7 +314,7 @@ def cholesky(matrix: FloatArray) -> FloatArray:
     """
     raised = np.array(matrix)
     variances = np.diagonal(matrix).copy()
-    for power in range(8):
+    for power in range(12):  # to 1e-5: what rounding leaves of a correlation in float32
         try:
             factor: FloatArray = np.linalg.cholesky(raised)
         except np.linalg.LinAlgError:

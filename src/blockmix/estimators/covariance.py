@@ -246,15 +246,15 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         return None
 
     def _warn(self, converged: bool, n_rows: float) -> None:
-        cautions = list[Warning]()
+        messages = list[Warning]()
         if not converged:
             text = f"grouping={self.grouping!r} stopped at its iteration limit: raise the limit, the groups may improve"
-            cautions.append(ConvergenceWarning(text))
+            messages.append(ConvergenceWarning(text))
         chosen = not isinstance(self.n_groups, Integral) and self.n_features_in_ > 1
         if chosen and (answer := self._remark(n_rows)) is not None:
-            cautions.append(GroupingWarning(f"n_groups={self.n_groups!r} found {answer}"))
-        self.warnings_ = [str(warning) for warning in cautions]
-        for warning in cautions:
+            messages.append(GroupingWarning(f"n_groups={self.n_groups!r} found {answer}"))
+        self.warnings_ = [str(warning) for warning in messages]
+        for warning in messages:
             warnings.warn(warning, stacklevel=3)
 
     def _remark(self, n_rows: float) -> str | None:
@@ -298,13 +298,13 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     def covariance_(self) -> FloatArray:
         """The covariance as a dense matrix, shape (p, p)."""
         check_is_fitted(self, "blocks_")
-        return self.blocks_.dense().astype(self.location_.dtype, copy=False)
+        return np.asarray(self.blocks_.dense(), dtype=self.location_.dtype)
 
     @property
     def precision_(self) -> FloatArray:
         """The inverse of the covariance, shape (p, p)."""
         check_is_fitted(self, "blocks_")
-        return self.blocks_.precision().astype(self.location_.dtype, copy=False)
+        return np.asarray(self.blocks_.precision(), dtype=self.location_.dtype)
 
     def get_precision(self) -> FloatArray:
         """Return the inverse of the covariance, shape (p, p)."""
@@ -359,7 +359,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     def plot_correlations(self, X: ArrayLike, *, ax: Sequence[Axes] | None = None) -> NDArray[Any]:
         """Observed correlation of X and estimated correlation side by side, in group order; returns two Axes."""
         check_is_fitted(self, "blocks_")
-        view = component_view(self.blocks_, self._rows(X), None, self)
+        view = component_view(self.blocks_, self._array(X), None, self)
         assert view.observed is not None
         return plotting.correlation_pair(view.observed, view.estimated, view.partition, names=column_names(self), ax=ax)
 
@@ -372,12 +372,12 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
 
     def _each_row(self, X: ArrayLike, value: Callable[..., tuple[FloatArray, Any]]) -> FloatArray:
         """One number per row from the values that it has, shape (N,), under the mixture of one component."""
-        rows = self._rows(X)
+        rows = self._array(X)
         mixture = Parameters(np.ones(1), self.location_[None].astype(float), self.blocks_)
         of_chunk = partial(value, density=mixture.density(missing=bool(np.isnan(rows).any())))
         return np.concatenate([joint[:, 0] for joint, _ in ArrayRows.of(rows).map(of_chunk)])
 
-    def _rows(self, X: ArrayLike) -> FloatArray:
+    def _array(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "blocks_")
         rows: FloatArray = matrix(self, X, allow_missing=True, reset=False)
         return rows.astype(self.location_.dtype, copy=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,6 +19,8 @@ from blockmix.blocks.moments import Covariance, correlation, definite_correlatio
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, FullBlock, TreeBlock, block_models, offered
 from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, TreeGrouping
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, bic_price, partition_prices
+
+Forbidden: TypeAlias = Callable[[FloatArray], BoolArray]
 
 
 class BestCut(BaseEstimator):
@@ -72,7 +74,7 @@ def takes_gram(grouping: object, rule: object) -> bool:
     """
     if not (type(grouping) is HierarchicalGrouping and grouping.distance == "correlation"):
         return False
-    if isinstance(rule, BestCut):
+    if type(rule) is BestCut:
         return all(type(model) in (FullBlock, FactorBlock, TreeBlock) for model in block_models(rule.block_model))
     return isinstance(rule, int)
 
@@ -92,7 +94,7 @@ def best_groups(
     models: Sequence[BlockModel],
     cutter: TreeGrouping,
     tree: FloatArray | None = None,
-    forbidden: Sequence[Callable[[FloatArray], BoolArray] | None] = (None, None),
+    forbidden: Sequence[Forbidden | None] = (None, None),
 ) -> Proposal:
     """Groups and shapes of the best cut of the tree of a grouping.
 
@@ -136,7 +138,7 @@ def tree_cut(
     n_rows: float,
     price: float,
     models: Sequence[BlockModel],
-    forbidden: Callable[[FloatArray], BoolArray] | None = None,
+    forbidden: Forbidden | None = None,
 ) -> Cut:
     """The best cut of one tree of the columns of R, which is definite."""
     from blockmix.grouping import kernels  # loads Numba

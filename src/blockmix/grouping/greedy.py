@@ -46,9 +46,9 @@ class GreedyGrouping(BaseEstimator):
         for _ in range(self.max_sweeps):
             groups = MutablePartition(R, partition)
             groups.sweep()
-            if groups.partition == partition:
+            before, partition = partition, Partition(groups.labels)
+            if partition == before:
                 return Proposal(partition)
-            partition = groups.partition
         return Proposal(partition, converged=False)
 
 
@@ -73,11 +73,6 @@ class MutablePartition:
         self.labels = partition.labels.copy()
         self._members = list(partition.groups)
         self._factors = [self._factor(A) for A in self._members]
-
-    @property
-    def partition(self) -> Partition:
-        """The current partition."""
-        return Partition(self.labels)
 
     def sweep(self) -> None:
         """Move every column once to the group where the likelihood is highest; the last column of a group stays."""
@@ -105,8 +100,7 @@ class MutablePartition:
             else:
                 u = dtrsv(L, self.S[A, j], lower=1)
                 variances[k] -= u @ u
-        floored: FloatArray = np.maximum(variances, np.finfo(float).eps * self.S[j, j])
-        return floored
+        return np.asarray(np.maximum(variances, np.finfo(float).eps * self.S[j, j]))
 
     def move(self, j: int, k: int) -> None:
         """Move column j to group k: factor what it leaves, and append the row (uᵀ, √v) to the factor of group k."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -23,7 +24,7 @@ from scipy.stats import chi2
 from blockmix.blocks.moments import Covariance, Moments, correlation, entries, products, row_squares, shrunk
 from blockmix.blocks.shapes import BlockModel, block_models
 from blockmix.grouping.best_cut import best_groups, best_shapes
-from blockmix.grouping.grouping import Grouping, Proposal, TreeGrouping, tree_of
+from blockmix.grouping.grouping import Grouping, Proposal, tree_of
 from blockmix.grouping.silhouette import silhouette
 from blockmix.partition import BoolArray, FloatArray, Partition, bic_price
 
@@ -37,11 +38,7 @@ _CHUNK = 512
 
 
 def groups_of_rows(
-    X: FloatArray,
-    weights: FloatArray | None,
-    moments: Moments,
-    grouping: Grouping,
-    models: Sequence[BlockModel],
+    X: FloatArray, weights: FloatArray | None, moments: Moments, grouping: Grouping, models: Sequence[BlockModel]
 ) -> Proposal:
     """Groups of the columns of X, shape (N, p), or of their ranks.
 
@@ -118,49 +115,33 @@ def tail_factor(R: Covariance, squares: FloatArray) -> float:
 
 
 def _groups(
-    R: Covariance,
-    tempered: Covariance,
-    n_rows: float,
-    effective: float,
-    price: float,
-    grouping: Grouping,
-    models: Sequence[BlockModel],
+    R: Any, tempered: Any, n_rows: float, nu: float, price: float, grouping: Grouping, models: Sequence[BlockModel]
 ) -> Proposal:
-    """Groups in the tempered correlation, or in what is left of it without its background if those are clearer."""
+    """Groups in the tempered correlation of ν effective rows, or without its background if those are clearer."""
     from blockmix.grouping.kernels import between_branches  # loads Numba
 
     cutter = tree_of(grouping)
+
+    def cut(R: Any, effective: float, tree: FloatArray, squares: FloatArray) -> Proposal:
+        # (ν − 1.5) log(1 − r²) has the mean of a χ², as Bartlett showed; ν log(1 − r²) finds false groups in few rows.
+        forbidden = partial(faint_merges, squares=squares, effective=effective), faint_joins
+        return best_groups(R, max(effective - 1.5, 1e-3), price, models, cutter, tree, forbidden)
+
     tree = cutter.tree(tempered)
-    between = between_branches(entries(tempered), tree)
-    if too_few_rows(n_rows, len(R)) or not any_significant(tree, *between, max(effective, 2.0)):
+    squares, deviances = between_branches(entries(tempered), tree)
+    if too_few_rows(n_rows, len(R)) or not any_significant(tree, squares, deviances, max(nu, 2.0)):
         return Proposal(Partition.separate(len(R)), tree)
-    proposal = _allowed_cut(tempered, effective, tree, between[0], price, models, cutter)
-    loadings = background(tempered, effective)
+    proposal = cut(tempered, nu, tree, squares)
+    loadings = background(tempered, nu)
     if loadings is not None:
-        rest = without(tempered, loadings)
+        rest: Any = without(tempered, loadings)
         tree = cutter.tree(rest)
-        squares = between_branches(entries(rest), tree)[0]
-        cleared = _allowed_cut(rest, effective - 1, tree, squares, price, models, cutter)
+        cleared = cut(rest, nu - 1, tree, between_branches(entries(rest), tree)[0])
         if silhouette(rest, cleared.partition) > silhouette(tempered, proposal.partition) + MARGIN:
             proposal = replace(cleared, common=float(np.median(np.abs(loadings)) ** 2))
     if cutter is not grouping:
         proposal = replace(grouping.group(R, proposal.partition.n_groups, n_rows), common=proposal.common)
     return replace(proposal, shapes=best_shapes(R, proposal.partition, n_rows, price, models))
-
-
-def _allowed_cut(
-    R: Covariance,
-    effective: float,
-    tree: FloatArray,
-    squares: FloatArray,
-    price: float,
-    models: Sequence[BlockModel],
-    cutter: TreeGrouping,
-) -> Proposal:
-    """The best cut without faint merges, given Σ r² between the branches of each merge, shape (p − 1,)."""
-    # (ν − 1.5) log(1 − r²) has the mean of a χ², as Bartlett showed; ν log(1 − r²) finds false groups in few rows.
-    forbidden = partial(faint_merges, squares=squares, effective=effective), faint_joins
-    return best_groups(R, max(effective - 1.5, 1e-3), price, models, cutter, tree, forbidden)
 
 
 def any_significant(tree: FloatArray, squares: FloatArray, deviances: FloatArray, effective: float) -> bool:
@@ -177,14 +158,19 @@ def merge_log_p(tree: FloatArray, squares: FloatArray, deviances: FloatArray, ef
 
     Let a and b be the sizes of the branches and ν the effective number of rows. Under independence the statistic
     T = (ν − 1.5) Σ_{i∈A, j∈B} −log(1 − r_ij²) has mean ab, variance 2 t₂(A) t₂(B) and skewness √(8/d) with
-    d = δ(A) δ(B), see `trace_moments`. So d + √(d / t₂(A) t₂(B)) (T − ab) has the first three moments of χ² with d
-    degrees of freedom, which gives the p-value. A merge much weaker than its branches has p-value 1, whatever its T.
+    d = δ(A) δ(B). So d + √(d / t₂(A) t₂(B)) (T − ab) has the first three moments of χ² with d degrees of freedom,
+    which gives the p-value. A merge much weaker than its branches has p-value 1, whatever its T.
+
+    For m columns of strength ρ², t₂ = tr R² = m + m(m − 1)ρ² and δ = max(1, t₂³ / t₃²), where t₃ = tr R³ is that of
+    equicorrelated columns, whose eigenvalues are 1 + (m − 1)ρ once and 1 − ρ for the others.
     The sums Σ r² and Σ −log(1 − r²) between branches are those of `kernels.between_branches`.
     """
     children = tree[:, :2].astype(np.intp)
     sizes, strengths = node_strengths(tree, squares, effective)
-    t2, delta = trace_moments(sizes, strengths)
-    ab, t2t2, d = (value[children].prod(axis=1) for value in (sizes, t2, delta))
+    rho = np.minimum(np.sqrt(strengths), 1)
+    t2 = sizes + sizes * (sizes - 1) * strengths
+    t3 = (1 + (sizes - 1) * rho) ** 3 + (sizes - 1) * (1 - rho) ** 3
+    ab, t2t2, d = (value[children].prod(axis=1) for value in (sizes, t2, np.maximum(1, t2**3 / t3**2)))
     T = (effective - 1.5) * deviances
     log_p: FloatArray = chi2.logsf(np.maximum(d + np.sqrt(d / t2t2) * (T - ab), 0), d)
     log_p[faint_merges(tree, squares, effective)] = 0
@@ -231,17 +217,6 @@ def node_strengths(tree: FloatArray, squares: FloatArray, effective: float) -> t
         within[p + k] = within[a] + within[b] + squares[k]
     n_pairs = np.maximum(sizes * (sizes - 1) / 2, 1)
     return sizes, np.maximum(0, within / n_pairs - 1 / effective)
-
-
-def trace_moments(sizes: FloatArray, strengths: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """t₂ = tr R² = m + m(m − 1)ρ² of m columns of strength ρ², and δ = max(1, t₂³ / t₃²).
-
-    t₃ = tr R³ is that of equicorrelated columns, whose eigenvalues are 1 + (m − 1)ρ once and 1 − ρ for the others.
-    """
-    rho = np.minimum(np.sqrt(strengths), 1)
-    t2 = sizes + sizes * (sizes - 1) * strengths
-    t3 = (1 + (sizes - 1) * rho) ** 3 + (sizes - 1) * (1 - rho) ** 3
-    return t2, np.maximum(1, t2**3 / t3**2)
 
 
 def background(R: Covariance, effective: float) -> FloatArray | None:
