@@ -67,8 +67,7 @@ def ended(
     """EM from responsibilities or from parameters to its end."""
     if isinstance(start, FactorParameters):
         return run(family, rows, LoopState(start, max(tol, family.loose)), tol, max_iter)
-    first = family.first(rows, start)
-    return run(family, rows, LoopState(first.parameters, max(tol, family.loose), memory=first.memory), tol, max_iter)
+    return run(family, rows, family.first(rows, start, max(tol, family.loose)), tol, max_iter)
 
 
 def standardized(rows: ArrayRows) -> Matrix:

@@ -17,7 +17,7 @@ from strategies import Matrix, block_rows, covariance, partitions, seeds
 from blockmix import GaussianBiclustering
 from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.em.block import BlockFamily
-from blockmix.em.loop import LoopResult, LoopState, first_state, run
+from blockmix.em.loop import LoopResult, LoopState, run
 from blockmix.em.missing_kernels import TILE
 from blockmix.em.parameters import Parameters, Prior
 from blockmix.em.parameters import log_joint as chunk_joint
@@ -119,7 +119,7 @@ def ended(
     chosen: BlockFamily, rows: ArrayRows, z: Matrix, tol: float, max_iter: int, **options: Any
 ) -> LoopResult[Parameters]:
     """EM from responsibilities to its end."""
-    return run(chosen, rows, first_state(chosen, rows, max(tol, chosen.loose), z), tol, max_iter, **options)
+    return run(chosen, rows, chosen.first(rows, z, max(tol, chosen.loose)), tol, max_iter, **options)
 
 
 def parameters_with(
@@ -130,7 +130,7 @@ def parameters_with(
     asked = [partition for partition in groups if 1 < partition.n_groups < rows.n_columns] or groups
     numbers = [partition.n_groups for partition in groups] * (z.shape[1] if shared else 1)
     chosen = family(rows, numbers, z.shape[1], prior, shared, grouping=Fixed(*asked))
-    return chosen.first(rows, z).parameters
+    return chosen.first(rows, z, 0.0).parameters
 
 
 def value_of(rows: ArrayRows, parameters: Parameters, chosen: BlockFamily) -> float:

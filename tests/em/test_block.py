@@ -135,7 +135,7 @@ def test_a_regroup_in_several_passes_is_one_in_a_single_pass(seed: int, shared: 
     for numbers in (at_once * 36, 10**9):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_TOGETHER", numbers)
-            first = chosen.first(rows, z / z.sum(axis=1, keepdims=True)).parameters
+            first = chosen.first(rows, z / z.sum(axis=1, keepdims=True), 0.0).parameters
             ends.append((first, chosen.regrouped(rows, first, judge=True)))
     for one, other in zip(*ends, strict=True):
         assert labels_of(one) == labels_of(other)
@@ -150,7 +150,7 @@ def test_the_first_covariances_of_tight_clusters_keep_their_digits() -> None:
     # Red if the first scatter is taken about the overall mean: a variance of 1e-13 is a rounding error beside 1.
     X = 1e-7 * np.random.default_rng(0).standard_normal((60, 3)) + np.repeat([[0.0], [1.0]], 30, axis=0)
     rows = ArrayRows.standardized(X)
-    first = family(rows, 1, prior=Prior()).first(rows, np.repeat(np.eye(2), 30, axis=0)).parameters
+    first = family(rows, 1, prior=Prior()).first(rows, np.repeat(np.eye(2), 30, axis=0), 0.0).parameters
     for S, part in zip(dense(first.in_units(rows.location, rows.scale)), (X[:30], X[30:]), strict=True):
         assert_allclose(S, np.cov(part.T, ddof=0), rtol=1e-5, atol=1e-18)
 
@@ -162,7 +162,7 @@ def test_a_component_without_variance_is_named(at_once: int, monkeypatch: pytest
     rows, z = two_clusters()
     z[:], z[3] = [1, 0], [0, 1]
     with pytest.raises(ValueError, match="component 1 has no variance in some column: give a ridge above 0"):
-        family(rows, prior=Prior()).first(rows, z)
+        family(rows, prior=Prior()).first(rows, z, 0.0)
 
 
 def test_thin_components_have_no_more_rows_than_their_largest_block_has_columns() -> None:

@@ -108,7 +108,7 @@ def test_a_cut_is_named_by_its_component_and_its_rows() -> None:
     assert not set(cut_names(z[:, ::-1])) & set(names)
     # The cuts of the start count as tried: red if the first regroup tries the groups that the fit began with.
     rows, z = ArrayRows.standardized(factor_rows(0)), random_start(factor_rows(0), 2, 0)
-    assert family_of("UUUU", rows, 2).first(rows, z).memory == set(cut_names(z))
+    assert family_of("UUUU", rows, 2).first(rows, z, 0.0).memory == set(cut_names(z))
 
 
 @pytest.mark.parametrize("letters", ["UUUU", "UCUU", "CCUC", "UIUU"])

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix, block_rows
 
 from blockmix.em.block import BlockFamily
-from blockmix.em.loop import MIN_ROWS, LoopState, Outcome, Regroup, first_state, reseed, run, settled
+from blockmix.em.loop import MIN_ROWS, LoopState, Outcome, Regroup, reseed, run, settled
 from blockmix.em.parameters import Parameters, Prior
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
@@ -170,7 +170,7 @@ def test_a_regroup_gets_what_the_last_one_remembered() -> None:
     # Red if the memory is lost between regroups: a family would try the same groups for ever.
     rows, z = two_clusters()
     chosen = Remembering(**vars(family(rows)))
-    begun = replace(first_state(chosen, rows, 1e-6, z), memory=frozenset({"start"}))
+    begun = replace(chosen.first(rows, z, 1e-6), memory=frozenset({"start"}))
     result = run(chosen, rows, begun, 1e-6, 500)
     assert result.outcome is Outcome.CONVERGED
     assert {"start", "proposal 1", "proposal 2", "proposal 3"} <= result.state.memory
@@ -259,7 +259,7 @@ def test_a_restart_that_lowers_the_objective_is_not_kept() -> None:
     # Without a covariance to share, a new component on one row costs more than it gains.
     rows, _ = two_clusters(apart=5.0)
     chosen = family(rows, 2, 3)
-    first = chosen.first(rows, thirds(1e-12)).parameters
+    first = chosen.first(rows, thirds(1e-12), 0.0).parameters
     placed = reseed(chosen, rows, first, 2)[1]
     assert value_of(rows, placed, chosen) < value_of(rows, first, chosen)
     end = run(chosen, rows, state(first), 1e-6, 60).state
@@ -271,7 +271,7 @@ def test_a_restart_that_lowers_the_objective_is_not_kept() -> None:
 def test_a_restarted_component_has_the_weight_of_a_row_and_its_values() -> None:
     rows, z = two_clusters()
     chosen = family(rows, 6)
-    old = chosen.first(rows, z).parameters
+    old = chosen.first(rows, z, 0.0).parameters
     row, new = reseed(chosen, rows, old, 0)
     assert_allclose(new.means, [values(rows)[row], old.means[1]])
     assert_allclose(new.weights, [old.weights[0] * (1 - 1 / 160) + 1 / 160, old.weights[1] * (1 - 1 / 160)])

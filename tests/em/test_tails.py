@@ -64,7 +64,7 @@ def test_one_component_with_one_block_is_textbook_px_em() -> None:
     X = multivariate_t([1, 2, 3], np.diag([1.0, 4.0, 9.0]) + 0.5, 3).rvs(400, random_state=np.random.default_rng(0))
     rows = ArrayRows.standardized(X)
     chosen = family(rows, 1, 1, prior=Prior(), tails="t")
-    parameters = chosen.first(rows, np.ones((400, 1))).parameters
+    parameters = chosen.first(rows, np.ones((400, 1)), 0.0).parameters
     parameters = parameters.moved(parameters.weights, parameters.means + 0.7)  # far from the weighted means
     mean, S, nu, Z = parameters.means[0], dense(parameters)[0], float(freedom(parameters)[0]), values(rows)
     for _ in range(5):
@@ -116,7 +116,7 @@ def test_a_leap_raises_the_likelihood_and_moves_nothing_else(made: Case) -> None
 
 def test_a_leap_is_not_worth_making_twice() -> None:
     rows, z = two_clusters()
-    parameters = family(rows, tails="t").first(rows, z).parameters
+    parameters = family(rows, tails="t").first(rows, z, 0.0).parameters
     again = leap(rows, replace(parameters, degrees_of_freedom=np.array([1.0, 1.0])), 0.0)
     assert again is not None
     assert_allclose(freedom(again), 200)  # the rows are normal
@@ -139,7 +139,7 @@ def test_many_degrees_of_freedom_are_the_normal_fit(shared: bool, monkeypatch: p
 def test_an_outlier_moves_nothing_and_a_lost_component_keeps_its_degrees_of_freedom() -> None:
     # One row at 10⁶: a normal component follows it, a t component does not.
     rows, z = two_clusters()
-    first = family(rows, grouping=Fixed(*TRUTH)).first(rows, z).parameters
+    first = family(rows, grouping=Fixed(*TRUTH)).first(rows, z, 0.0).parameters
     first = replace(first, degrees_of_freedom=np.array([5.0, 9.0]))
     X = np.concatenate([rows.X, np.full((1, 6), 1e6)])
     located = ArrayRows(X, np.ones(len(X)), rows.location, rows.scale)
