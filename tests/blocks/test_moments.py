@@ -15,19 +15,8 @@ from strategies import Matrix, covariances, seeds, singular_covariances
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
 from blockmix.blocks import moments as module
-from blockmix.blocks.moments import (
-    GramMatrix,
-    Moments,
-    correlation,
-    definite_correlation,
-    gathered,
-    magnitudes,
-    mid_ranks,
-    raised,
-    reordered,
-    row_squares,
-    shrunk,
-)
+from blockmix.blocks.matrices import GramMatrix, as_matrix, correlation
+from blockmix.blocks.moments import Moments, mid_ranks
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, TreeBlock
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.kernels import spans
@@ -134,7 +123,7 @@ def test_a_column_without_variance_is_named(variance: float, shown: str) -> None
 @given(singular_covariances())
 def test_definite_correlation_factors_where_the_correlation_does_not(S: Matrix) -> None:
     for dtype in (np.float64, np.float32):
-        R: NDArray[np.float64] = definite_correlation(S.astype(dtype))
+        R: NDArray[np.float64] = as_matrix(S.astype(dtype)).definite()
         assert R.dtype == np.float64
         # Red without the ridge: the smallest eigenvalue of R is zero or just below.
         assert np.linalg.eigvalsh(R)[0] > 1e-7
@@ -160,21 +149,21 @@ def test_a_gram_matrix_is_read_like_the_array(seed: int) -> None:
     # With a row taken out and a raised diagonal: red if the diagonal is that of the products, or signs are lost.
     rng = np.random.default_rng(seed)
     A, out, added = rng.standard_normal((5, 7)), 0.1 * rng.standard_normal((1, 7)), rng.uniform(0, 1, 7)
-    S, dense = raised(GramMatrix.of(A) - GramMatrix.of(out), added), A.T @ A - out.T @ out + np.diag(added)
+    S, dense = (GramMatrix.of(A) - GramMatrix.of(out)).raised(added), A.T @ A - out.T @ out + np.diag(added)
     i, j, v, order = rng.permutation(7)[:3], rng.permutation(7)[:4], rng.standard_normal(7), rng.permutation(7)
     stack = rng.permutation(7)[:6].reshape(2, 3)
     both = stack[:, :, None], stack[:, None, :]
     for index in (slice(None), slice(2, 5), np.ix_(i, j), both):
         assert_allclose(S[index], dense[index], atol=1e-12)
     assert_allclose(S @ v, dense @ v, atol=1e-12)
-    assert_allclose(row_squares(S), (dense**2).sum(axis=1))
-    assert_allclose(reordered(S, order)[:], dense[np.ix_(order, order)], atol=1e-12)
+    assert_allclose(S.row_squares(), (dense**2).sum(axis=1))
+    assert_allclose(S.reordered(order)[:], dense[np.ix_(order, order)], atol=1e-12)
     assert_allclose((S / 3 + S)[:], dense * 4 / 3, atol=1e-12)
     places = np.array([[0, 3, 0], [3, 5, 9], [5, 7, 13]])
-    assert_allclose(gathered(S, order, places, 17), gathered(dense, order, places, 17), atol=1e-12)
-    R, plain = correlation(raised(S, np.ones(7)), 0.1), correlation(dense + np.eye(7), 0.1)
+    assert_allclose(S.gathered(order, places, 17), as_matrix(dense).gathered(order, places, 17), atol=1e-12)
+    R, plain = correlation(S.raised(np.ones(7)), 0.1), correlation(dense + np.eye(7), 0.1)
     assert_allclose(R[:], plain, atol=1e-12)
-    assert_allclose(magnitudes(R), np.abs(plain), atol=1e-12)
+    assert_allclose(R.magnitudes(), np.abs(plain), atol=1e-12)
 
 
 def few_rows(seed: int, n: int = 12, p: int = 60) -> Matrix:
@@ -185,11 +174,11 @@ def few_rows(seed: int, n: int = 12, p: int = 60) -> Matrix:
 
 @pytest.mark.parametrize("model", [FULL, FactorBlock(1), FactorBlock(2), TreeBlock()], ids=lambda m: m.name)
 def test_nodes_of_a_gram_matrix_have_the_deviances_of_the_array(model: BlockModel) -> None:
-    R = definite_correlation(Moments.of(few_rows(0), as_rows=True).scatter)
+    R = as_matrix(Moments.of(few_rows(0), as_rows=True).scatter).definite()
     tree = HierarchicalGrouping().tree(R)
     assert_allclose(tree, HierarchicalGrouping().tree(R[:]), rtol=1e-9)
     order, span = spans(tree)
-    own = reordered(R, order)
+    own = R.reordered(order)
     assert_allclose(model.deviances(own, tree, span, 11.0), model.deviances(own[:], tree, span, 11.0), rtol=1e-7)
 
 
@@ -199,8 +188,8 @@ def test_exact_copies_stay_copies_when_correlations_are_shrunk(seed: int) -> Non
     X[:, 7], X[:, 20] = X[:, 3], -X[:, 4]
     d[7], d[20] = d[3], d[4]
     R = correlation(Moments.of(X, as_rows=True).scatter)
-    assert_allclose(shrunk(R, d)[:], shrunk(R[:], d), atol=1e-9)
-    assert shrunk(R, d)[:][3, 7] == pytest.approx(1) and shrunk(R, d)[:][4, 20] == pytest.approx(-1)
+    assert_allclose(R.shrunk(d)[:], as_matrix(R[:]).shrunk(d), atol=1e-9)
+    assert R.shrunk(d)[:][3, 7] == pytest.approx(1) and R.shrunk(d)[:][4, 20] == pytest.approx(-1)
 
 
 WIDE: list[Any] = [

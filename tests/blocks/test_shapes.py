@@ -14,7 +14,7 @@ from sklearn.decomposition import FactorAnalysis
 from strategies import Matrix, covariance, rescaled, seeds
 
 from blockmix.blocks.kernels import factor_step, workspace
-from blockmix.blocks.moments import correlation, entries
+from blockmix.blocks.matrices import as_matrix, correlation
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, FullBlock, TreeBlock, block_models, offered
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.kernels import spans
@@ -132,7 +132,7 @@ def test_no_step_and_no_fit_makes_a_start_worse(seed: int, c: int, q: int, n_row
     before = np.inf
     for _ in range(20):
         dense = deviance(loadings.T @ loadings + np.diag(noise), S)
-        value = factor_step(entries(S), 0, c, loadings, noise, least, workspace(entries(S), q, c))
+        value = factor_step(as_matrix(S).entries, 0, c, loadings, noise, least, workspace(as_matrix(S).entries, q, c))
         assert value == pytest.approx(dense, rel=1e-9, abs=1e-9)  # of what the step began with
         assert value <= before + 1e-9 * (1 + abs(before))
         assert (noise >= least).all()
@@ -149,7 +149,7 @@ def test_a_step_is_that_of_parameter_expanded_em() -> None:
     C = np.linalg.cholesky(np.linalg.inv(M) + B.T @ S @ B)
     wanted = S @ B @ np.linalg.inv(C).T
     loadings, noise = np.ascontiguousarray(L.T), psi.copy()
-    factor_step(entries(S), 0, 7, loadings, noise, np.zeros(7), workspace(entries(S), 2, 7))
+    factor_step(as_matrix(S).entries, 0, 7, loadings, noise, np.zeros(7), workspace(as_matrix(S).entries, 2, 7))
     assert_allclose(loadings, wanted.T, rtol=1e-10)
     assert_allclose(noise, S.diagonal() - (wanted**2).sum(axis=1), rtol=1e-10)
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from strategies import Matrix, covariance, seeds
 
 from blockmix import GaussianBiclustering
-from blockmix.blocks.moments import definite_correlation
+from blockmix.blocks.matrices import as_matrix
 from blockmix.blocks.shapes import FULL, BlockFit, BlockModel, FactorBlock, TreeBlock, block_models
 from blockmix.grouping import BestCut, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
 from blockmix.grouping.best_cut import Cut, best_shapes, group_prices, takes_gram, tree_cut
@@ -93,7 +93,7 @@ def test_the_best_of_all_cuts_is_found(shape: object, seed: int, p: int, n_rows:
     # Exhaustive. Red if a branch is closed once it is not worth a group, or a cut is horizontal, or has a barred merge.
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, p)) + rng.standard_normal((n_rows, 3))[:, rng.integers(0, 3, p)]
-    R, models = definite_correlation(covariance(X)), block_models(shape)
+    R, models = as_matrix(covariance(X)).definite(), block_models(shape)
     tree, barred = HIERARCHICAL.tree(R), rng.random(p - 1) < 0.2
     order, span = spans(tree)
     deviances, prices, worth, best_shape = branch_worths(R, tree, n_rows, bic_price(n_rows), models)
@@ -110,7 +110,7 @@ def test_the_worth_of_full_groups_is_their_objective(seed: int, p: int, n_rows: 
     # Literal objective of a cut, with the price of its partition, less that of all columns alone.
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, p)) + rng.standard_normal((n_rows, 2))[:, rng.integers(0, 2, p)]
-    R = definite_correlation(covariance(X))
+    R = as_matrix(covariance(X)).definite()
     tree = HIERARCHICAL.tree(R)
     order, span = spans(tree)
     _, _, worth, shape = branch_worths(R, tree, n_rows, price, (FULL,))
@@ -158,7 +158,7 @@ def test_a_chain_is_a_tree() -> None:
 def test_the_best_shape_of_each_block() -> None:
     # Worth of a literal list. Red if the price of the parameters or of the structure is left out.
     X, truth = module_rows(3, [9, 3, 1], 100, 0.6)
-    R = definite_correlation(covariance(X))
+    R = as_matrix(covariance(X)).definite()
     models: list[BlockModel] = [FULL, FactorBlock(1), FactorBlock(2), TreeBlock()]
     for group, shape in zip(truth.groups, best_shapes(R, truth, 100, bic_price(100), models), strict=True):
         c, block = len(group), R[np.ix_(group, group)]
@@ -215,7 +215,7 @@ def test_the_better_of_two_cuts_is_taken_part_by_part(seed: int, p: int, n_rows:
     X = np.cumsum(rng.standard_normal((n_rows, p)) * rng.choice([0.3, 3.0], p), axis=1) + rng.standard_normal(
         (n_rows, p)
     )
-    R = definite_correlation(covariance(X))
+    R = as_matrix(covariance(X)).definite()
     one, other = (
         tree_cut(R, HierarchicalGrouping(linkage).tree(R), n_rows, bic_price(n_rows), block_models("auto"))
         for linkage in ("average", "single")

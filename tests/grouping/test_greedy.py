@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, covariance, covariances, partitions
 
-from blockmix.blocks.moments import correlation, definite_correlation
+from blockmix.blocks.matrices import as_matrix, correlation
 from blockmix.grouping import GreedyGrouping
 from blockmix.grouping.greedy import MutablePartition, fill_empty, principal_start
 from blockmix.partition import Partition
@@ -74,7 +74,7 @@ def test_a_copy_of_a_column_has_a_positive_conditional_variance() -> None:
 @given(cases())
 def test_the_objective_never_falls_and_ends_where_no_move_helps(case: tuple[Matrix, int]) -> None:
     S, n_groups = case
-    R = definite_correlation(S)  # what is maximised has the ridge
+    R = as_matrix(S).definite()  # what is maximised has the ridge
     path = [principal_start(R, n_groups)]
     path += [GreedyGrouping(max_sweeps=n).group(S, n_groups).partition for n in range(1, 10)]
     values = [oracles.objective(R, partition.labels) for partition in path]

@@ -15,7 +15,7 @@ from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 from strategies import Matrix, covariances, seeds, singular_covariances
 
-from blockmix.blocks.moments import correlation, entries
+from blockmix.blocks.matrices import as_matrix, correlation
 from blockmix.grouping import HierarchicalGrouping, kernels
 from blockmix.grouping.grouping import LINKAGES
 
@@ -78,7 +78,7 @@ def test_sums_between_branches_are_the_literal_ones(S: Matrix, dtype: type) -> N
     R = correlation(S).astype(dtype)
     tree = HierarchicalGrouping().tree(R)
     nodes = oracles.tree_nodes(tree)
-    squares, deviances = kernels.between_branches(entries(R), tree)
+    squares, deviances = kernels.between_branches(as_matrix(R).entries, tree)
     for k, (a, b) in enumerate(tree[:, :2].astype(int)):
         q = np.minimum(R[np.ix_(nodes[a], nodes[b])].astype(float) ** 2, 1 - 1e-12)
         assert squares[k] == pytest.approx(q.sum())

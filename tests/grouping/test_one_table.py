@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, covariance, covariances, seeds, singular_covariances
 
-from blockmix.blocks.moments import Moments, correlation, entries, mid_ranks
+from blockmix.blocks.matrices import as_matrix, correlation
+from blockmix.blocks.moments import Moments, mid_ranks
 from blockmix.blocks.shapes import block_models
 from blockmix.grouping import GreedyGrouping, Grouping, HierarchicalGrouping, Proposal, one_table
 from blockmix.grouping.kernels import between_branches
@@ -86,7 +87,7 @@ def test_p_values_are_the_literal_ones(S: Matrix, effective: float) -> None:
     # Red if t₂ is taken without its noise, if the ratio looks at the stronger branch, or if ν − 1.5 changes.
     R = correlation(S)
     tree = HIERARCHICAL.tree(R)
-    found = merge_log_p(tree, *between_branches(entries(R), tree), effective)
+    found = merge_log_p(tree, *between_branches(as_matrix(R).entries, tree), effective)
     assert_allclose(found, oracles.merge_log_p(R, tree, effective), rtol=1e-6, atol=1e-9)
 
 
@@ -95,7 +96,7 @@ def test_p_values_are_uniform_between_independent_columns() -> None:
     rng = np.random.default_rng(0)
     n_rows, tree = 30, np.array([[0, 1, 0.5, 2]])
     correlations = (correlation(covariance(rng.standard_normal((n_rows, 2)))) for _ in range(2000))
-    log_p = [merge_log_p(tree, *between_branches(entries(R), tree), n_rows - 1)[0] for R in correlations]
+    log_p = [merge_log_p(tree, *between_branches(as_matrix(R).entries, tree), n_rows - 1)[0] for R in correlations]
     for level in (0.5, 0.1, 0.02):
         rate = np.mean(np.array(log_p) < np.log(level))
         assert abs(rate - level) < 4 * np.sqrt(level * (1 - level) / 2000)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dtrtri
 
-from blockmix.blocks.moments import Covariance
+from blockmix.blocks.matrices import Covariance
 from blockmix.blocks.shapes import FULL, BlockModel
 from blockmix.partition import FloatArray, IntArray, Partition, partition_prices
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from blockmix.blocks.moments import Covariance, entries
+from blockmix.blocks.matrices import Covariance, as_matrix
 from blockmix.partition import FloatArray, IntArray
 
 _TOLERANCE = 1e-8  # fall of the deviance, per column, from which the factors of a block have settled
@@ -109,7 +109,7 @@ class FullBlock(BlockModel):
         """log|R_v| + c for nodes of fewer than `largest` columns."""
         from blockmix.blocks.kernels import full_deviances  # loads Numba
 
-        deviances: FloatArray = full_deviances(entries(R), tree, span, float(max(largest, 2)))
+        deviances: FloatArray = full_deviances(as_matrix(R).entries, tree, span, float(max(largest, 2)))
         return deviances
 
 
@@ -146,7 +146,9 @@ class FactorBlock(BlockModel):
             unique = np.maximum(1 - (axes**2).sum(axis=1), 0.1)
             start = np.column_stack([axes * deviations[:, None], unique * deviations**2])
         loadings, noise = np.array(start[:, :q].T, order="C"), np.array(start[:, q])
-        deviance = factor_fit(entries(np.ascontiguousarray(S)), 0, c, loadings, noise, _TOLERANCE * c, _MAX_STEPS)
+        deviance = factor_fit(
+            as_matrix(np.ascontiguousarray(S)).entries, 0, c, loadings, noise, _TOLERANCE * c, _MAX_STEPS
+        )
         covariance = loadings.T @ loadings
         covariance.flat[:: c + 1] += noise
         return BlockFit(covariance, deviance, np.column_stack([loadings.T, noise]))
@@ -175,7 +177,7 @@ class FactorBlock(BlockModel):
         """Deviances of nodes for which the shape is cheaper than a full block, by a few steps of EM at each node."""
         from blockmix.blocks.kernels import factor_deviances
 
-        deviances: FloatArray = factor_deviances(entries(R), tree, span, self.n_factors)
+        deviances: FloatArray = factor_deviances(as_matrix(R).entries, tree, span, self.n_factors)
         return deviances
 
 
@@ -227,7 +229,7 @@ class TreeBlock(BlockModel):
         """Deviances of the trees that join the trees of two branches by their strongest correlation."""
         from blockmix.blocks.kernels import tree_deviances
 
-        deviances: FloatArray = tree_deviances(entries(R), tree, span)
+        deviances: FloatArray = tree_deviances(as_matrix(R).entries, tree, span)
         return deviances
 
 

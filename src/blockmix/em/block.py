@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks
-from blockmix.blocks.moments import Covariance, correlation, gathered, products, raised
+from blockmix.blocks.matrices import Covariance, as_matrix, correlation
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes
 from blockmix.em.loop import LoopState, Regroup
 from blockmix.em.parameters import Density, Parameters, Prior, log_joint, posterior
@@ -165,7 +165,7 @@ class BlockFamily:
             first = sum(len(other.blocks) for other in layouts)
             kept_states |= {first + b: state for b, state in chosen.items()}
             layouts.append(layout)
-            flat.append(gathered(scatter, layout.order[0], layout.blocks, layout.size))
+            flat.append(scatter.gathered(layout.order[0], layout.blocks, layout.size))
         if not changed:
             return old
         assert statistics is not None
@@ -212,14 +212,15 @@ class BlockFamily:
         p, prior, layout = len(scatter), self.prior, old.blocks.layout
         members = slice(g * layout.n_sharing, (g + 1) * layout.n_sharing)
         shift = (statistics.means(old.means) - old.means)[members]
-        scatter -= products(np.sqrt(statistics.mass[members])[:, None] * shift, scatter)
+        scatter = as_matrix(scatter)
+        scatter -= type(scatter).of(np.sqrt(statistics.mass[members])[:, None] * shift)
         weight = float(statistics.weight[members].sum())
         n = weight + layout.n_sharing * prior.shrinkage
         if weight < EMPTY * statistics.weight.sum():
             # An empty component has the overall variances and nothing to group.
-            return raised(products(np.zeros((1, p)), scatter), np.ones(p)), max(n, 2.0), scatter
+            return type(scatter).of(np.zeros((1, p))).raised(np.ones(p)), max(n, 2.0), scatter
         added = statistics.blur[members].sum(axis=0) + layout.n_sharing * (prior.shrinkage + prior.ridge)
-        S = raised(scatter / n, added / n)
+        S = (scatter / n).raised(added / n)
         if not (S.diagonal() > NO_VARIANCE).all():
             raise ValueError(SINGULAR.format(g))
         return S, n, scatter
@@ -248,7 +249,7 @@ class BlockFamily:
             return present.layout, present.states
         states, values = [], []
         for layout, start in ((new, {}), (present.layout, present.states)):
-            flat = gathered(S, layout.order[0], layout.blocks, layout.size)
+            flat = S.gathered(layout.order[0], layout.blocks, layout.size)
             blocks, shaped = best_blocks(layout, flat, start)
             # log|Σ| + tr Σ⁻¹S of each block; for a full one the trace is the number of its columns.
             deviances = np.add.reduceat(2 * np.log(blocks.factors[layout.diagonal]) + 1, layout.blocks[:, 0])

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks, block_of
-from blockmix.blocks.moments import GramMatrix, products
+from blockmix.blocks.matrices import GramMatrix
 from blockmix.em.parameters import Density, Parameters, Prior, posterior
 from blockmix.em.tails import expanded, new_freedom, reweighted
 from blockmix.partition import FloatArray, IntArray
@@ -210,7 +210,7 @@ def chunk_scatter(
                 _add_blocks(scatter[number], extra, density, g)
         excess[g] = np.sqrt(weights[rows]) @ centered
         if g in components:
-            scatter[number] += products(centered, scatter[number])
+            scatter[number] += GramMatrix.of(centered) if as_rows else centered.T @ centered
     weight = mass if weight is None else weight
     return Statistics(log_likelihood, weight, mass, excess, _blur(chunk, share), scatter, tail)
 

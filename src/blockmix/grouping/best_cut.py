@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from blockmix.blocks.moments import Covariance, correlation, definite_correlation, reordered
+from blockmix.blocks.matrices import Covariance, as_matrix, correlation
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, FullBlock, TreeBlock, block_models, offered
 from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, TreeGrouping
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, bic_price, partition_prices
@@ -116,7 +116,7 @@ def best_groups(
     """
     from blockmix.grouping import kernels  # loads Numba
 
-    definite = definite_correlation(R)
+    definite = as_matrix(R).definite()
     tree = cutter.tree(cast(FloatArray, R)) if tree is None else tree
     best = tree_cut(definite, tree, n_rows, price, models, forbidden[0])
     chains = [model for model in models if model.name == FULL.name or hasattr(model, "linkage")]
@@ -144,7 +144,7 @@ def tree_cut(
     from blockmix.grouping import kernels  # loads Numba
 
     order, span = kernels.spans(tree)
-    leaves = reordered(R, order)
+    leaves = R.reordered(order)
     deviances = np.array([model.deviances(leaves, tree, span, n_rows - 1) for model in models])
     barred = np.zeros(len(tree), dtype=bool) if forbidden is None else forbidden(tree)
     prices = group_prices(tuple(models), len(R), price)
@@ -172,7 +172,7 @@ def best_shapes(
 ) -> tuple[BlockModel, ...]:
     """The shape of each block of a partition that is worth most."""
     shapes: list[BlockModel] = []
-    definite = definite_correlation(R)
+    definite = as_matrix(R).definite()
     for group in partition.groups:
         block, c = definite[np.ix_(group, group)], len(group)
         able = [m for m in models if offered(m, c) and min(c, m.rank) < max(n_rows, 2)] or [FULL]

@@ -12,7 +12,7 @@ from scipy.linalg.blas import dtrsv
 from sklearn.base import BaseEstimator
 
 from blockmix.blocks.blocks import cholesky
-from blockmix.blocks.moments import definite_correlation
+from blockmix.blocks.matrices import as_matrix
 from blockmix.grouping.grouping import Proposal, check_n_groups
 from blockmix.partition import FloatArray, IntArray, Partition
 
@@ -41,7 +41,7 @@ class GreedyGrouping(BaseEstimator):
 
     def group(self, S: FloatArray, n_groups: int, n_rows: float = np.inf) -> Proposal:
         """Improve the principal-component start until no single move helps; n_rows is not used."""
-        R = definite_correlation(S)
+        R = as_matrix(S).definite().view(np.ndarray)
         partition = principal_start(R, check_n_groups(n_groups, len(S)))
         for _ in range(self.max_sweeps):
             groups = MutablePartition(R, partition)

@@ -15,7 +15,7 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from blockmix.blocks.moments import Covariance, correlation, magnitudes
+from blockmix.blocks.matrices import Covariance, as_matrix, correlation
 from blockmix.blocks.shapes import BlockModel
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition
 
@@ -147,7 +147,7 @@ class HierarchicalGrouping(BaseEstimator):
         if self.distance not in DISTANCES:
             raise ValueError(f"distance={self.distance!r} must be one of {', '.join(DISTANCES)}")
         # In place as far as possible: with many columns these matrices are the peak of the memory.
-        strength = magnitudes(R)
+        strength = as_matrix(R).magnitudes()
         if self.distance == "correlation":
             return np.subtract(1, strength, out=strength)
         squares = np.einsum("ij,ij->i", strength, strength)

@@ -21,7 +21,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import gammaln
 from scipy.stats import chi2
 
-from blockmix.blocks.moments import Covariance, Moments, correlation, entries, products, row_squares, shrunk
+from blockmix.blocks.matrices import Covariance, correlation
+from blockmix.blocks.moments import Moments
 from blockmix.blocks.shapes import BlockModel, block_models
 from blockmix.grouping.best_cut import best_groups, best_shapes
 from blockmix.grouping.grouping import Grouping, Proposal, tree_of
@@ -99,7 +100,7 @@ def temper(R: Covariance, squares: FloatArray) -> Covariance:
     ties. The result is positive semidefinite, as D R D + I − D² is.
     """
     d = (2 / np.maximum(2, (squares**2).sum(axis=0) - 2)) ** 0.25
-    return shrunk(R, d)
+    return R.shrunk(d)
 
 
 def tail_factor(R: Covariance, squares: FloatArray) -> float:
@@ -128,7 +129,7 @@ def _groups(
         return best_groups(R, max(effective - 1.5, 1e-3), price, models, cutter, tree, forbidden)
 
     tree = cutter.tree(tempered)
-    squares, deviances = between_branches(entries(tempered), tree)
+    squares, deviances = between_branches(tempered.entries, tree)
     if too_few_rows(n_rows, len(R)) or not any_significant(tree, squares, deviances, max(nu, 2.0)):
         return Proposal(Partition.separate(len(R)), tree)
     proposal = cut(tempered, nu, tree, squares)
@@ -136,7 +137,7 @@ def _groups(
     if loadings is not None:
         rest: Any = without(tempered, loadings)
         tree = cutter.tree(rest)
-        cleared = cut(rest, nu - 1, tree, between_branches(entries(rest), tree)[0])
+        cleared = cut(rest, nu - 1, tree, between_branches(rest.entries, tree)[0])
         if silhouette(rest, cleared.partition) > silhouette(tempered, proposal.partition) + MARGIN:
             proposal = replace(cleared, common=float(np.median(np.abs(loadings)) ** 2))
     if cutter is not grouping:
@@ -228,7 +229,7 @@ def background(R: Covariance, effective: float) -> FloatArray | None:
     p = len(R)
     if p < 3:
         return None
-    first = np.argmax(row_squares(R))
+    first = np.argmax(R.row_squares())
     v = R[first : first + 1][0]
     for _ in range(30):  # power iterations for the leading eigenvector, from the column with the largest Σ r²
         v = R @ v
@@ -255,12 +256,12 @@ def background(R: Covariance, effective: float) -> FloatArray | None:
 
 def without(R: Covariance, loadings: FloatArray) -> Covariance:
     """Correlation that is left in R without a common factor with these loadings, positive semidefinite."""
-    rest: Covariance = R - products(loadings[None], R)
+    rest: Covariance = R - type(R).of(loadings[None])
     try:
         # Without one factor at most one eigenvalue is negative, far from the others.
         values, vectors = eigsh(rest, 1, which="SA", v0=loadings, tol=1e-6, maxiter=300)  # type: ignore[call-overload]
     except ArpackNoConvergence:
         values, vectors = eigh(rest[:], subset_by_index=[0, 0])
     if values[0] < 0:
-        rest += products(np.sqrt(-values[0]) * vectors.T, R)
+        rest += type(R).of(np.sqrt(-values[0]) * vectors.T)
     return correlation(rest)

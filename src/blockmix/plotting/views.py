@@ -16,7 +16,8 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 
 from blockmix.blocks.blocks import Blocks
-from blockmix.blocks.moments import Moments, correlation
+from blockmix.blocks.matrices import correlation
+from blockmix.blocks.moments import Moments
 from blockmix.grouping.grouping import tree_of
 from blockmix.partition import FloatArray, IntArray, Partition
 
