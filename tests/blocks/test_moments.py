@@ -14,7 +14,7 @@ from scipy.stats import rankdata, spearmanr
 from strategies import Matrix, covariances, seeds, singular_covariances
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
-from blockmix.blocks import moments as module
+from blockmix.blocks import matrices as module
 from blockmix.blocks.matrices import GramMatrix, as_matrix, correlation
 from blockmix.blocks.moments import Moments, mid_ranks
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, TreeBlock
@@ -107,7 +107,7 @@ def test_correlation_is_free_of_scale(S: Matrix, ridge: float) -> None:
     assert_allclose(R * units, S, rtol=1e-10)
     assert (R.diagonal() == 1).all() and (np.abs(R) <= 1).all()
     assert correlation(R) is R  # no copy of what may be gigabytes
-    moments = Moments(7.0, np.zeros(len(S)), 7 * S)
+    moments = Moments(7.0, np.zeros(len(S)), as_matrix(7 * S))
     for _ in range(2):  # red if the ridge is divided out in place
         deviations, ridged = moments.standardized(ridge)
         assert_allclose(ridged * np.outer(deviations, deviations), S + ridge * np.diag(np.diag(S)), rtol=1e-9)

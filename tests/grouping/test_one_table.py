@@ -121,10 +121,10 @@ def test_the_background_is_the_literal_one() -> None:
 
 
 def test_a_background_below_one_standard_error_is_none() -> None:
-    R = np.full((5, 5), 0.1) + 0.9 * np.eye(5)
+    R = as_matrix(np.full((5, 5), 0.1) + 0.9 * np.eye(5))
     assert background(R, 99) is None  # 1/√99 is just above 0.1
     assert background(R, 101) is not None
-    assert background(np.full((2, 2), 1.0), 100) is None
+    assert background(as_matrix(np.full((2, 2), 1.0)), 100) is None
 
 
 @given(seeds, st.integers(3, 20))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import oracles
 import pytest
-from blockmix.em.m_step import maximize
 from factors import random_parameters
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,10 +15,9 @@ from mixtures import labels_of, log_joint, mixture, rounding, values
 from numpy.testing import assert_allclose
 from strategies import Matrix, seeds
 
-from blockmix.blocks.blocks import Parameters, Prior
-from blockmix.em.factor import sweep as sweep_factors
-from blockmix.em.factor_steps import Scatter
-from blockmix.em.sweep import sweep, sweep_shared
+from blockmix.em.factor import Scatter, factor_sweep
+from blockmix.em.parameters import Parameters, Prior
+from blockmix.em.sweep import maximize, sweep
 from blockmix.partition import Partition
 from blockmix.rows import EXACT, ArrayRows, Resolution
 from blockmix.rows.measured import total
@@ -175,17 +173,16 @@ def test_the_m_step_of_the_block_mixture_adds_the_variances_of_rounding(shared: 
     scatter = oracles.moments(X, rows.weights, z, means)[2] + (share.T @ rounding(rows))[:, :, None] * np.eye(6)
     literal = [scatter.sum(axis=0) / weight.sum()] * 3 if shared else scatter / weight[:, None, None]
     expected = [oracles.block_diagonal(S, k) for S, k in zip(literal, labels_of(parameters), strict=True)]
-    for statistics in [sweep(rows, parameters)] + ([sweep_shared(rows, parameters)] if shared else []):
-        new = maximize(statistics, parameters, Prior())
-        assert_allclose(new.means, means, rtol=1e-8, atol=1e-8)
-        assert_allclose([block.dense() for block in new.covariances], expected, rtol=1e-8, atol=1e-8)
+    new = maximize(sweep(rows, parameters), parameters, Prior())
+    assert_allclose(new.means, means, rtol=1e-8, atol=1e-8)
+    assert_allclose([new.blocks[g].dense() for g in range(3)], expected, rtol=1e-8, atol=1e-8)
 
 
 def test_the_moments_of_the_factor_mixture_have_the_variances_of_rounding() -> None:
     # Rounding is noise of each column by itself: the M-step is made of Σ_i z_i [(x − m)(x − m)ᵀ + diag Δ] / n.
     rows, _ = discrete(2, [Partition([0, 0, 1, 1, 2, 2])] * 2)
     parameters, X, z = random_parameters(2), values(rows), np.random.default_rng(2).dirichlet([1, 1], 150)
-    moments = Scatter.of(sweep_factors(rows, parameters, z), parameters)
+    moments = Scatter.of(factor_sweep(rows, parameters, z), parameters)
     for g, share in enumerate((z * rows.weights[:, None]).T):
         n, mean = share.sum(), share @ X / share.sum()
         S = (X - mean).T * share @ (X - mean) / n + np.diag(share @ rounding(rows) / n)
