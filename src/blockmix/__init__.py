@@ -1,6 +1,6 @@
 """Gaussian mixtures with learned block-diagonal covariances: row clusters and column groups at once.
 
-A name is imported when it is first asked for: `import blockmix`, and so the command's help, takes no scikit-learn.
+Names load lazily, so `blockmix --help` does not import scikit-learn.
 """
 
 from importlib import import_module

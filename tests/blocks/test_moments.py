@@ -42,10 +42,10 @@ def test_moments_are_numpys(seed: int, n_rows: int) -> None:
     plain, weighted = Moments.of(X), Moments.of(X, weights)
     assert plain.weight == n_rows and weighted.weight == pytest.approx(weights.sum())
     assert_allclose(plain.mean, X.mean(axis=0))
-    assert_allclose(plain.covariance, np.cov(X.T, ddof=0), rtol=1e-7, atol=1e-9)
+    assert_allclose(plain.scatter / plain.weight, np.cov(X.T, ddof=0), rtol=1e-7, atol=1e-9)
     assert_allclose(plain.variances, X.var(axis=0), rtol=1e-7)
     assert_allclose(weighted.mean, np.average(X, axis=0, weights=weights))
-    assert_allclose(weighted.covariance, np.cov(X.T, ddof=0, aweights=weights), rtol=1e-6, atol=1e-8)
+    assert_allclose(weighted.scatter / weighted.weight, np.cov(X.T, ddof=0, aweights=weights), rtol=1e-6, atol=1e-8)
     origin = weighted.about_origin()
     assert (origin.mean == 0).all()
     assert_allclose(origin.scatter, X.T @ (weights[:, None] * X), rtol=1e-10)
@@ -98,7 +98,7 @@ def test_float32_stays_float32_and_its_means_of_many_rows_are_right(weights: typ
     moments = Moments.of(X, w)
     assert_allclose(moments.mean, X.mean(axis=0, dtype=float), rtol=3e-7 if w is None else 1e-4)
     deviations, R = moments.merge(moments).about_origin().standardized(1e-6)
-    assert moments.mean.dtype == moments.covariance.dtype == deviations.dtype == R.dtype == np.float32
+    assert moments.mean.dtype == moments.scatter.dtype == deviations.dtype == R.dtype == np.float32
 
 
 @given(st.one_of(covariances(), singular_covariances()), st.floats(0, 1))

@@ -24,7 +24,7 @@ from blockmix.em.loop import Start
 from blockmix.rows import ArrayRows
 from blockmix.starts import default as module
 from blockmix.starts.clusterings import by_ranks
-from blockmix.starts.default import best_start, by_neighbors, by_regression, compared, short_em, starts_of
+from blockmix.starts.default import best_start, by_neighbors, by_regression, candidate_clusterings, short_em, starts_of
 
 # Short EM.
 
@@ -252,7 +252,7 @@ def test_seeds_are_drawn_only_where_components_have_twice_as_many_rows_as_parame
     rng = np.random.default_rng(0)
     for p, wanted in ((6, True), (7, False)):
         X = rng.standard_normal((120, p))
-        made = [compared(X, np.ones(120), 2, np.random.RandomState(seed)) for seed in range(5)]
+        made = [candidate_clusterings(X, np.ones(120), 2, np.random.RandomState(seed)) for seed in range(5)]
         assert all(judged for _, judged in made)
         assert any(name.startswith("seeds") for names, _ in made for name in names) == wanted
 
@@ -263,7 +263,7 @@ def test_normal_scores_are_compared_only_where_columns_have_tails(monkeypatch: p
     asked: list[str] = []
     for name, rows in (("plain", X), ("heavy", np.sinh(2 * X))):
         monkeypatch.setattr(module, "by_ranks", lambda *rest, name=name: asked.append(name) or by_ranks(*rest))
-        compared(rows / rows.std(axis=0), np.ones(len(rows)), 3, np.random.RandomState(0))
+        candidate_clusterings(rows / rows.std(axis=0), np.ones(len(rows)), 3, np.random.RandomState(0))
     assert asked == ["heavy"]
 
 

@@ -70,7 +70,9 @@ class DenseMatrix(np.ndarray[Any, np.dtype[Any]]):
         error is as large as the variance itself.
         """
         rounding = 10 * len(self) * np.finfo(np.result_type(self, np.float32)).eps
-        return self.astype(float).correlation(max(1e-6, float(rounding)))
+        matrix: Any = self.astype(float)
+        definite: DenseMatrix = matrix.correlation(max(1e-6, float(rounding)))
+        return definite
 
     def raised(self, added: FloatArray) -> DenseMatrix:
         """The matrix, changed in place, with numbers, shape (p,), added to its diagonal."""
@@ -79,8 +81,8 @@ class DenseMatrix(np.ndarray[Any, np.dtype[Any]]):
 
     def reordered(self, order: IntArray) -> DenseMatrix:
         """The matrix with its rows and columns in another order."""
-        matrix: DenseMatrix = self[order[:, None], order]
-        return matrix
+        matrix: Any = self[order[:, None], order]
+        return matrix  # type: ignore[no-any-return]
 
     def gathered(self, order: IntArray, blocks: IntArray, size: int) -> FloatArray:
         """Blocks as a flat array of this size; a block has the columns ``order[lo:hi]`` and begins at `start`.
@@ -95,7 +97,8 @@ class DenseMatrix(np.ndarray[Any, np.dtype[Any]]):
 
     def row_squares(self) -> FloatArray:
         """Sum of the squares of each row, shape (p,)."""
-        return np.einsum("ij,ij->i", self.view(np.ndarray), self.view(np.ndarray))
+        squares: FloatArray = np.einsum("ij,ij->i", self.view(np.ndarray), self.view(np.ndarray))
+        return squares
 
     def magnitudes(self) -> FloatArray:
         """|R| of a correlation as a new array in double precision, shape (p, p)."""
@@ -103,10 +106,10 @@ class DenseMatrix(np.ndarray[Any, np.dtype[Any]]):
 
     def shrunk(self, d: FloatArray) -> DenseMatrix:
         """Correlations r_ij multiplied by d_i d_j, except those of exact copies, whose d are equal."""
-        matrix: DenseMatrix = self * d * d[:, None]
+        matrix: Any = self * d * d[:, None]
         copies = np.abs(self) > 1 - _COPY
         matrix[copies] = np.sign(self[copies])
-        return matrix
+        return matrix  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)

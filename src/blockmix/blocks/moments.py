@@ -39,10 +39,11 @@ class Moments:
         The first row is subtracted before averaging, so that a constant column has scatter exactly 0; otherwise the
         rounding of a mean over 100 rows of 0.1 would look like variation. Without rows the weight is 0.
         """
+        kind = GramMatrix if as_rows else DenseMatrix
         weight = float(len(X) if weights is None else weights.sum(dtype=float))
         if weight == 0:
             p = X.shape[1]
-            return cls(0.0, np.zeros(p, dtype=X.dtype), np.zeros((p, p), dtype=X.dtype).view(DenseMatrix))
+            return cls(0.0, np.zeros(p, dtype=X.dtype), kind.of(np.zeros((1, p), dtype=X.dtype)))
         centered = X - X[0]
         if weights is None:
             # In double precision: NumPy adds a float32 column term by term, which drifts over many rows.
@@ -53,7 +54,7 @@ class Moments:
             offset = (weights @ centered) / X.dtype.type(weight)
             centered -= offset
             centered *= np.sqrt(weights)[:, None]
-        return cls(weight, X[0] + offset, (GramMatrix if as_rows else DenseMatrix).of(centered))
+        return cls(weight, X[0] + offset, kind.of(centered))
 
     def merge(self, other: Moments) -> Moments:
         """Moments of both sets of rows together, with the pairwise correction for their means."""
@@ -61,12 +62,9 @@ class Moments:
         if weight == 0:
             return self
         shift = other.mean - self.mean
-        between = np.outer(shift, shift) * (self.weight * other.weight / weight)
-        return Moments(
-            weight,
-            self.mean + shift * (other.weight / weight),
-            self.scatter + other.scatter + between.astype(self.scatter.dtype, copy=False),
-        )
+        root = shift.dtype.type(np.sqrt(self.weight * other.weight / weight))
+        scatter = self.scatter + other.scatter + type(self.scatter).of(root * shift[None])
+        return Moments(weight, self.mean + shift * (other.weight / weight), scatter)
 
     def about_origin(self) -> Moments:
         """Moments of the same rows if their mean is known to be zero."""
@@ -78,11 +76,6 @@ class Moments:
     def variances(self) -> FloatArray:
         """Maximum-likelihood variance of each column, shape (p,)."""
         return np.asarray(self.scatter.diagonal() / self.scatter.dtype.type(self.weight))
-
-    @property
-    def covariance(self) -> FloatArray:
-        """Maximum-likelihood covariance S = scatter / weight."""
-        return np.asarray(self.scatter / self.scatter.dtype.type(self.weight))
 
     def standardized(self, ridge: float) -> tuple[FloatArray, Covariance]:
         """S + ridge · diag(S) as deviations (p,) and correlation (p, p); the ridge is relative to each variance."""

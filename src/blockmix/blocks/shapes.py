@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
@@ -241,12 +242,16 @@ _SHAPES: dict[str, tuple[BlockModel, ...]] = {
 }
 
 
+# One object for each number of factors, so that prices are computed once.
+_factor_block = cache(FactorBlock)
+
+
 def block_models(shape: object) -> tuple[BlockModel, ...]:
     """The shapes that a parameter `block_model` allows: all of ours for "auto", else the one it names and full."""
     if isinstance(shape, str) and shape in _SHAPES:
         return _SHAPES[shape]
     if isinstance(shape, Integral) and not isinstance(shape, bool) and int(shape) >= 1:
-        return FULL, FactorBlock(int(shape))
+        return FULL, _factor_block(int(shape))
     if isinstance(shape, BlockModel) and not isinstance(shape, type):
         return FULL, shape
     if isinstance(shape, Sequence) and shape and all(isinstance(model, BlockModel) for model in shape):

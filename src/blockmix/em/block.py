@@ -203,7 +203,7 @@ class BlockFamily:
         return partitions
 
     def _covariance(
-        self, g: int, scatter: Covariance, statistics: Statistics, old: Parameters
+        self, g: int, scatter: Any, statistics: Statistics, old: Parameters
     ) -> tuple[Covariance, float, Covariance]:
         """Covariance with the prior and what rounding leaves in it, rows that it rests on, and scatter.
 
@@ -298,7 +298,7 @@ class BlockFamily:
         """
         thin, layout = self.thin(parameters), parameters.blocks.layout
         counts = np.repeat(layout.pooled(parameters.weights) / layout.n_sharing, layout.n_sharing) * self.total_weight
-        rests = self.prior.ridge * parameters.summaries[2][thin].sum(axis=1) > counts[thin] / 2
+        rests = self.prior.ridge * parameters.summaries.precisions[thin].sum(axis=1) > counts[thin] / 2
         return np.asarray(thin[rests])
 
     def log_joint(self, chunk: Chunk, parameters: Parameters) -> FloatArray:

@@ -361,10 +361,11 @@ def multistart(
         if fallback and leader >= start.limit:
             continue
         try:
-            state = start.begin()
-            if fallback and state.trace and state.trace[-1] <= leader:
-                continue
-            state = state if saved is None else saved.state(start.name) or state
+            state = None if saved is None else saved.state(start.name)
+            if state is None:
+                state = start.begin()
+                if fallback and state.trace and state.trace[-1] <= leader:
+                    continue
             save = None if saved is None else partial(saved.write, start.name)
             report = None if callback is None else _reporter(callback, start.name)
             result = run(family, rows, state, tol, max_iter, report, save)

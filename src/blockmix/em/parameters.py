@@ -6,7 +6,6 @@ weight u in each component, which is small where the row is far away (docs/adr/0
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -53,6 +52,14 @@ class Density(NamedTuple):
     inverses: FloatArray
 
 
+class Summaries(NamedTuple):
+    """log|Σ_g| and log π_g − ½ log|2π Σ_g|, shapes (G,), and the diagonals of Σ_g⁻¹, shape (G, p)."""
+
+    logdets: FloatArray
+    levels: FloatArray
+    precisions: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Parameters:
     """Weights (G,), means (G, p) and block-diagonal covariances, in double precision.
@@ -67,14 +74,12 @@ class Parameters:
     degrees_of_freedom: FloatArray | None = None
 
     @cached_property
-    def summaries(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """log|Σ_g|, log π_g − ½ log|2π Σ_g| and the diagonals of Σ_g⁻¹; shapes (G,), (G,) and (G, p)."""
+    def summaries(self) -> Summaries:
+        """Numbers that follow from the covariances and are used in several places."""
         from blockmix.blocks.kernels import summaries
 
         layout = self.blocks.layout
-        places = layout.order, layout.blocks, layout.first
-        sums: tuple[FloatArray, FloatArray, FloatArray] = summaries(self.weights, self.blocks.whiteners, *places)
-        return sums
+        return Summaries(*summaries(self.weights, self.blocks.whiteners, layout.order, layout.blocks, layout.first))
 
     def density(self, missing: bool) -> Density:
         """The arrays that compiled loops take; with inverse blocks if values may be missing."""
@@ -213,47 +218,44 @@ def student_constants(freedom: FloatArray, n_columns: int) -> FloatArray:
 def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> FloatArray:
     """δ_k of each column group of the component of each row, shape (m, K); NaN where that component has fewer groups.
 
-    As in the E-step a rounded value has the mean of the squared distances of the values that it stands for.
+    Σ_k δ_k = δ, because the blocks of a component are independent. As in the E-step a rounded value has the mean of the
+    squared distances of the values that it stands for.
     """
-    most = max(partition.n_groups for partition in parameters.blocks.layout.partitions)
-    found = np.full((len(labels), most), np.nan)
-    for _, rows, own in _by_component(chunk, labels, parameters):
-        found[rows, : own.shape[1]] = own
-    return found
+    from blockmix.em.kernels import block_distances
+    from blockmix.em.missing_kernels import TILE
+
+    partitions = parameters.blocks.layout.partitions
+    density, gain = parameters.density(chunk.has_missing), np.empty(TILE) if chunk.has_missing else None
+    distances = np.full((len(labels), max(partition.n_groups for partition in partitions)), np.nan)
+    for g in np.unique(labels).tolist():
+        rows = np.flatnonzero(labels == g)
+        of_component = np.empty((len(rows), partitions[g].n_groups))
+        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, of_component)
+        distances[rows, : of_component.shape[1]] = np.minimum(of_component, np.finfo(chunk.X.dtype).max)
+    return distances
 
 
 def outliers_of(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:
     """Outlier scores and groups of the rows of a chunk with these components, and how many values they have.
 
-    The score is δ of a row from its component, the group that in which it is least likely. Groups of different sizes,
-    or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
+    The score of a row is δ from its component, its group the one in which it is least likely. Groups of different
+    sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    partitions, p = parameters.blocks.layout.partitions, chunk.X.shape[1]
-    n_groups = max(partition.n_groups for partition in partitions)
-    distances, groups = np.empty(len(labels)), np.empty(len(labels), np.min_scalar_type(-n_groups))
-    for g, rows, by_group in _by_component(chunk, labels, parameters):
-        sizes: FloatArray = partitions[g].sizes.astype(float)
-        if chunk.has_missing:
-            sizes = ~np.isnan(chunk.X[rows]) @ (partitions[g].labels[:, None] == np.arange(len(sizes))).astype(float)
-        spread = 2 / (9 * np.maximum(sizes, 1))
-        scores = (np.cbrt(by_group / np.maximum(sizes, 1)) - (1 - spread)) / np.sqrt(spread)
-        distances[rows] = by_group.sum(axis=1)
-        groups[rows] = np.where(sizes > 0, scores, -np.inf).argmax(axis=1)
-    n_values = chunk.observed.astype(np.min_scalar_type(p))
-    return {"outlier_scores_": distances.astype(chunk.X.dtype), "outlier_groups_": groups, "n_values_": n_values}
-
-
-def _by_component(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Iterator[tuple[int, IntArray, FloatArray]]:
-    """Each component that rows have, these rows, and their δ_k, shape (k, K)."""
-    from blockmix.em.kernels import block_distances
-    from blockmix.em.missing_kernels import TILE
-
-    density, gain = parameters.density(chunk.has_missing), np.empty(TILE) if chunk.has_missing else None
+    partitions, distances = parameters.blocks.layout.partitions, group_distances(chunk, labels, parameters)
+    sizes = np.zeros(distances.shape)
     for g in np.unique(labels).tolist():
-        rows = np.flatnonzero(labels == g)
-        own = np.empty((len(rows), parameters.blocks.layout.partitions[g].n_groups))
-        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, own)
-        yield g, rows, np.minimum(own, np.finfo(chunk.X.dtype).max)
+        rows, K = np.flatnonzero(labels == g), partitions[g].n_groups
+        sizes[rows, :K] = partitions[g].sizes
+        if chunk.has_missing:
+            sizes[rows, :K] = ~np.isnan(chunk.X[rows]) @ np.eye(K)[partitions[g].labels]
+    spread = 2 / (9 * np.maximum(sizes, 1))
+    scores = (np.cbrt(distances / np.maximum(sizes, 1)) - (1 - spread)) / np.sqrt(spread)
+    groups = np.where(sizes > 0, scores, -np.inf).argmax(axis=1)
+    return {
+        "outlier_scores_": np.nansum(distances, axis=1).astype(chunk.X.dtype),
+        "outlier_groups_": groups.astype(np.min_scalar_type(-distances.shape[1])),
+        "n_values_": chunk.observed.astype(np.min_scalar_type(chunk.X.shape[1])),
+    }
 
 
 def outlier_limits(n_columns: int) -> FloatArray:

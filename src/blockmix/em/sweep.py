@@ -87,7 +87,7 @@ def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     than rows the total scatter costs more than it saves, and copies of columns cost it its digits.
     """
     shared = parameters.blocks.layout.n_sharing > 1 and parameters.degrees_of_freedom is None and not rows.has_missing
-    if shared and rows.n_rows > rows.n_columns and parameters.summaries[2][0].max() < _LARGEST_PRECISION:
+    if shared and rows.n_rows > rows.n_columns and parameters.summaries.precisions[0].max() < _LARGEST_PRECISION:
         return _sweep_shared(rows, parameters)
     density = parameters.density(rows.has_missing)
     return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.blocks.layout.size))
@@ -124,7 +124,7 @@ def _sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     if rows not in _totals:
         _totals[rows] = rows.map_sum(_total_scatter)
     total = _totals[rows]
-    constant = rows.n_columns * np.log(2 * np.pi) + parameters.summaries[0][0]
+    constant = rows.n_columns * np.log(2 * np.pi) + parameters.summaries.logdets[0]
     log_likelihood = linear.log_likelihood - 0.5 * (rows.total_weight * constant + float((precision * total).sum()))
     new = linear.means(np.zeros_like(means))
     scatter = np.zeros(layout.size)

@@ -69,7 +69,7 @@ def expanded(statistics: Any, old: Parameters, prior: Prior, first: int = 0) -> 
     layout, nu = old.blocks.layout, old.degrees_of_freedom
     if statistics.tail is None or nu is None:
         return statistics, old.blocks.states
-    a = layout.pooled((prior.shrinkage + prior.ridge) * old.summaries[2].sum(axis=1))
+    a = layout.pooled((prior.shrinkage + prior.ridge) * old.summaries.precisions.sum(axis=1))
     b = layout.pooled(nu * statistics.weight - prior.shrinkage * old.means.shape[1])
     c = layout.pooled(nu * statistics.mass)
     with np.errstate(divide="ignore", invalid="ignore"):

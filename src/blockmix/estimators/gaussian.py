@@ -283,7 +283,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             return []
         messages = []
         if p > rows.n_rows:
-            messages.append(WIDE.format(p, rows.n_rows))
+            messages.append(WIDE.format(p, rows.n_rows) + " and with shared_covariance=True")
         if (parameters.weights < _SMALL / G).any():
             messages += _spread_out(parameters, rows.total_weight)
         independent = -0.5 * rows.total_weight * p * (1 + math.log(2 * math.pi))
@@ -379,7 +379,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def partition_price_(self) -> float:
         """Log-likelihood that the choice of the column groups must earn; 0 if their number was given.
 
-        See `structure.objective.partition_prices`.
+        See `blockmix.partition.partition_prices`.
         """
         check_is_fitted(self)
         return self._parameters.blocks.layout.partition_price if getattr(self, "_groups_chosen", False) else 0.0

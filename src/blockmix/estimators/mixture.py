@@ -11,7 +11,6 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -42,6 +41,7 @@ from blockmix.estimators.validation import check_whole, matrix, rows_to_fit, row
 from blockmix.files.archive import write_vectors
 from blockmix.files.checkpoint import Checkpoint
 from blockmix.partition import (
+    BoolArray,
     ColumnEntry,
     FloatArray,
     IntArray,
@@ -55,7 +55,6 @@ from blockmix.partition import (
 )
 from blockmix.plotting.views import ComponentView, component_view
 from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
-from blockmix.rows.rows import chosen_rows
 from blockmix.starts.default import starts_of
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ T = TypeVar("T")
 
 WIDE = (
     "X has more columns than rows ({} and {}): the likelihood cannot tell which rows belong together, so the clusters "
-    "are those of the start; compare with KMeans and shared_covariance=True"
+    "are those of the start; compare with KMeans"
 )
 
 
@@ -93,7 +92,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     n_init: int
     init: str | ArrayLike
     rounding: bool
-    standardize: bool = True  # whether the fit depends on the units of the columns
+    standardize: bool = True  # whether columns are divided by their overall deviation
     random_state: RandomState
     weights_: FloatArray
     means_: FloatArray
@@ -221,15 +220,11 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
         rows = standardized if self.standardize else standardized.replace(scale=np.ones_like(standardized.scale))
         size = max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
-        # An array is not sampled for its starts. It is for its resolution, at the rows that a file would be sampled at,
-        # so that both give the same fit.
-        sample = recorded = rows.sample(size, rng)
-        if isinstance(rows, ArrayRows) and rows.n_rows > size:
-            numbers = chosen_rows(rows.n_rows, rows.weights, size, deepcopy(rng))
-            recorded = replace(rows, X=rows.X[numbers], weights=rows.weights[numbers])
-        self.resolution_ = Resolution.of(recorded.X, recorded.weights) if self.rounding else EXACT
+        sample = rows.sample(size, rng)
+        self.resolution_ = Resolution.of(sample.X, sample.weights) if self.rounding else EXACT
         resolved: Any = rows.replace(resolution=self.resolution_)
-        resolved_sample = resolved if sample is rows else sample.replace(resolution=self.resolution_)
+        # The starts of an array are made from all of its rows.
+        resolved_sample = resolved if rows.is_array else sample.replace(resolution=self.resolution_)
         return resolved, resolved_sample, (standardized.scale / rows.scale) ** 2
 
     def _keep(self, results: list[LoopResult[P]], rows: Rows, shift: float) -> None:
@@ -368,13 +363,14 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         return self.row_labels_
 
     @property
-    def rows_(self) -> FloatArray:
+    def rows_(self) -> BoolArray:
         """Rows of each bicluster, a boolean array of shape (biclusters, N)."""
         check_is_fitted(self)
-        return np.array([self.row_labels_ == g for g, labels in enumerate(self.column_labels_) for _ in set(labels)])
+        groups = [(g, k) for g, labels in enumerate(self.column_labels_) for k in range(labels.max() + 1)]
+        return np.array([self.row_labels_ == g for g, _ in groups])
 
     @property
-    def columns_(self) -> FloatArray:
+    def columns_(self) -> BoolArray:
         """Columns of each bicluster, a boolean array of shape (biclusters, p)."""
         check_is_fitted(self)
         return np.array([labels == k for labels in self.column_labels_ for k in range(labels.max() + 1)])

@@ -129,7 +129,8 @@ def covariance_stability(
             weights = (1.0 if given is None else given) * _row_weights(codes, len(rows), rng)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                yield [again.fit(X, sample_weight=weights).partition_]
+                partition = again.fit(X, sample_weight=weights).partition_
+            yield [partition]
 
     reported = _reported(resampled(), 0, n_resamples, callback)
     return column_stability([model.partition_], reported, column_names(model))

@@ -91,7 +91,7 @@ def _settings(estimator: Any, rows: Rows) -> dict[str, str]:
     """What identifies a fit, as text that can be compared and shown."""
     parameters = {name: _text(value) for name, value in estimator.get_params(deep=False).items() if name not in _FREE}
     return parameters | {
-        "model": type(estimator).__name__,
+        "estimator": type(estimator).__name__,
         "rows": str(rows.n_rows),
         "columns": str(rows.n_columns),
         "weight": repr(rows.total_weight),

@@ -256,7 +256,7 @@ def background(R: Covariance, effective: float) -> FloatArray | None:
 
 def without(R: Covariance, loadings: FloatArray) -> Covariance:
     """Correlation that is left in R without a common factor with these loadings, positive semidefinite."""
-    rest: Covariance = R - type(R).of(loadings[None])
+    rest: Any = R - type(R).of(loadings[None])
     try:
         # Without one factor at most one eigenvalue is negative, far from the others.
         values, vectors = eigsh(rest, 1, which="SA", v0=loadings, tol=1e-6, maxiter=300)  # type: ignore[call-overload]

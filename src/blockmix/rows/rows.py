@@ -292,8 +292,9 @@ class ArrayRows(Rows):
         return cls.of(X, weights).measured()
 
     def sample(self, size: int, rng: np.random.RandomState) -> ArrayRows:
-        """The rows themselves, which are in memory already."""
-        return self
+        """At most `size` rows of positive weight, drawn evenly and in order, as a file with these rows would be."""
+        numbers = chosen_rows(self.n_rows, self.weights, size, rng)
+        return self if numbers is None else replace(self, X=self.X[numbers], weights=self.weights[numbers])
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several chunks are processed at a time."""

@@ -21,7 +21,6 @@ from blockmix.em.parameters import Parameters, Prior
 from blockmix.em.sweep import expected, maximize, sweep
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import ArrayRows, Rows
-from blockmix.rows.rows import chosen_rows
 from blockmix.starts.clusterings import by_ranks, clip, clusterings, distinct, given, kmeans, seeds
 
 # Size of the part of the rows that the default start compares clusterings on.
@@ -85,7 +84,7 @@ def starts_of(
                 )
         return [Start("given", partial(family.first, rows, z, max(tol, family.loose)))]
     if init == "auto" and n_components > 1:
-        return _compared(make_family, rows, sample, n_components, n_init, tol, max_iter, rng)
+        return _default_starts(make_family, rows, sample, n_components, n_init, tol, max_iter, rng)
     family = make_family(sample)
     if n_components == 1:
         z = np.ones((sample.n_rows, 1), dtype=sample.dtype)
@@ -98,7 +97,7 @@ def starts_of(
     return [Start(f"kmeans {i}", partial(begin, z)) for i, z in enumerate(clusterings, start=1)]
 
 
-def _compared(
+def _default_starts(
     make_family: Callable[[Rows], Family[P, S]],
     rows: Rows,
     sample: ArrayRows,
@@ -110,8 +109,7 @@ def _compared(
 ) -> list[Start[P]]:
     """The default starts. Of many rows a part is fitted, and EM goes on from the best fit of it."""
     size = max(_PART_ROWS, _PART_NUMBERS // rows.n_columns, n_components)
-    numbers = chosen_rows(sample.n_rows, sample.weights, size, rng)
-    part = sample if numbers is None else replace(sample, X=sample.X[numbers], weights=sample.weights[numbers])
+    part = sample.sample(size, rng)
     family = make_family(part)
     # Neither way to fill missing values is the better start everywhere: neighbors keep clusters apart, regression keeps
     # correlations.
@@ -122,7 +120,7 @@ def _compared(
     for i in range(1, n_init + 1):
         for number, table in enumerate(tables):
             prefix = f"auto {i}" if number == 0 else f"auto {i}, regression"
-            candidates = auto(family, part, table, n_components, tol, max_iter, rng)
+            candidates = starts_from_table(family, part, table, n_components, tol, max_iter, rng)
             starts += [replace(start, name=f"{prefix}: {start.name}") for start in candidates]
     if part.n_rows == rows.n_rows:
         return starts
@@ -132,7 +130,7 @@ def _compared(
     return [Start(best.name, partial(LoopState, best.state.parameters, max(tol, family.loose)))]
 
 
-def auto(
+def starts_from_table(
     family: Family[P, S],
     rows: ArrayRows,
     table: FloatArray,
@@ -148,7 +146,7 @@ def auto(
     extrapolated objective is too low is not run, so the fit is almost never below the full or diagonal mixture from
     the same start (docs/adr/0004).
     """
-    candidates, judged = compared(table, rows.weights, n_components, rng)
+    candidates, judged = candidate_clusterings(table, rows.weights, n_components, rng)
     starts: list[Start[P]] = []
     for groups, held in family.layouts(rows.n_columns, judged).items():
         tolerance = tol if groups in ("one group", "alone") else max(tol, family.loose)
@@ -163,7 +161,7 @@ def auto(
     return starts
 
 
-def compared(
+def candidate_clusterings(
     X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState
 ) -> tuple[dict[str, FloatArray], bool]:
     """Clusterings to start from by name, shapes (N, G), and whether they could be judged.
