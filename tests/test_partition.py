@@ -30,6 +30,11 @@ from blockmix.partition import (
 labels_of_columns = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
 
 
+def named(*names: str) -> Any:
+    """An estimator that was fitted to a table with these columns."""
+    return SimpleNamespace(feature_names_in_=names)
+
+
 def together(labels: list[int]) -> list[list[bool]]:
     return [[a == b for a in labels] for b in labels]
 
@@ -148,7 +153,7 @@ CONSTANT = "remove it, it has no correlation with others"
 )
 def test_a_constant_column_is_named(mean: list[float], variances: list[float], sentence: str) -> None:
     with pytest.raises(ValueError) as caught:
-        refuse_constant(np.array(mean), np.array(variances, dtype=float), ["a", "b", "c"])
+        refuse_constant(np.array(mean), np.array(variances, dtype=float), named("a", "b", "c"))
     assert str(caught.value) == sentence
 
 
@@ -169,7 +174,7 @@ def test_squares_out_of_range_are_named_and_small_variation_is_variation(dtype: 
             GaussianBiclustering().fit(X)
         assert str(caught.value) == f"column 1 ('x1') has values {reason} it by a power of ten"
     small = np.array([(100 * np.finfo(dtype).eps * 1000) ** 2, 1e-30], dtype=dtype)
-    refuse_constant(np.array([1000.0, 0.0], dtype=dtype), small, ["a", "b"])
+    refuse_constant(np.array([1000.0, 0.0], dtype=dtype), small, named("a", "b"))
 
 
 def test_a_description_lists_the_largest_group_first_and_single_columns_last() -> None:

@@ -150,7 +150,7 @@ def column_names(estimator: Any) -> list[str]:
     return [f"x{j}" for j in range(estimator.n_features_in_)]
 
 
-def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str], dtype: Any = None) -> None:
+def refuse_constant(mean: FloatArray, variances: FloatArray, estimator: Any, dtype: Any = None) -> None:
     """Raise a ValueError that names the first column without values, whose mean is NaN, or without variation.
 
     Values whose squares are out of the range of the type are refused as well.
@@ -171,7 +171,8 @@ def refuse_constant(mean: FloatArray, variances: FloatArray, names: list[str], d
         if refused.any():
             j, n = int(np.argmax(refused)), int(refused.sum())
             others = f" (and {n - 1} more)" if n > 1 else ""
-            raise ValueError(f"column {j} ({names[j]!r}){others} {message.format(mean=float(mean[j]))}")
+            name = column_names(estimator)[j]
+            raise ValueError(f"column {j} ({name!r}){others} {message.format(mean=float(mean[j]))}")
 
 
 def leading_loadings(covariance: Any, loadings: Sequence[FloatArray | None]) -> FloatArray:

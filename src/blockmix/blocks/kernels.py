@@ -139,15 +139,6 @@ def full_deviances(R: Any, tree: FloatArray, span: IntArray, largest: float) -> 
     return found
 
 
-@njit(cache=True, nogil=True)
-def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
-    """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
-    for lo, hi, at in blocks:
-        for i in range(hi - lo):
-            for j in range(hi - lo):
-                flat[at + i * (hi - lo) + j] = matrix[columns[lo + i], columns[lo + j]]
-
-
 _FLOOR = 0.005  # least share of its variance that a column has of its own (Heywood cases end here)
 _NODE_STEPS = 5  # of EM at each node: the choice of groups agrees with that of converged factors
 _TRIAL_STEPS = 3  # of these, after which two starts are compared

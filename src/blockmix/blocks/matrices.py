@@ -48,7 +48,8 @@ class DenseMatrix(np.ndarray[Any, np.dtype[Any]]):
     def correlation(self, ridge: float = 0.0) -> DenseMatrix:
         """Correlation matrix of S + ridge · diag(S); S itself if its diagonal is 1 and there is no ridge."""
         variances = self.diagonal()
-        refuse_no_variance(variances)
+        if not (variances > 0).all():
+            refuse_no_variance(variances)
         R = self
         if not (variances == 1).all():
             deviations = np.sqrt(variances)
@@ -89,10 +90,11 @@ class DenseMatrix(np.ndarray[Any, np.dtype[Any]]):
 
         The rows of `blocks`, shape (K, 3), are lo, hi and start.
         """
-        from blockmix.blocks.kernels import gather  # loads Numba
-
-        flat = np.zeros(size)
-        gather(self.view(np.ndarray), order, blocks, flat)
+        lo, hi, start = blocks.T
+        c = np.repeat(hi - lo, (hi - lo) ** 2)
+        row, column = np.divmod(np.arange(size) - np.repeat(start, (hi - lo) ** 2), c)
+        first = np.repeat(lo, (hi - lo) ** 2)
+        flat: FloatArray = self.view(np.ndarray)[order[first + row], order[first + column]].astype(float)
         return flat
 
     def row_squares(self) -> FloatArray:
@@ -211,7 +213,8 @@ class GramMatrix:
 
     def correlation(self, ridge: float = 0.0) -> GramMatrix:
         """Correlation matrix of S + ridge · diag(S)."""
-        refuse_no_variance(self.variances)
+        if not (self.variances > 0).all():
+            refuse_no_variance(self.variances)
         return replace(self.scaled(((1 + ridge) * self.variances) ** -0.5), variances=np.ones(len(self)))
 
     def definite(self) -> GramMatrix:
@@ -270,9 +273,8 @@ def correlation(S: Any, ridge: float = 0.0) -> Any:
 
 def refuse_no_variance(variances: FloatArray) -> None:
     """Raise a ValueError that names the first column without variance."""
-    if not (variances > 0).all():
-        j = int(np.argmin(variances > 0))
-        raise ValueError(f"column {j} has variance {variances[j]:g}: remove columns that do not vary")
+    j = int(np.argmin(variances > 0))
+    raise ValueError(f"column {j} has variance {variances[j]:g}: remove columns that do not vary")
 
 
 def _restored_copies(R: GramMatrix, d: FloatArray) -> GramMatrix:

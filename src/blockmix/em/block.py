@@ -6,7 +6,7 @@ new column groups, which are kept where they raise the objective.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -115,11 +115,9 @@ class BlockFamily:
 
     def objective(self, statistics: Statistics, parameters: Parameters) -> float:
         """Log-likelihood + penalty of the prior − price of the covariance parameters."""
-        return statistics.log_likelihood + self.prior.value(parameters) - self._paid(parameters.blocks.layout)
-
-    def _paid(self, layout: Layout) -> float:
-        """Price of the parameters and of the choice of the groups; none where the number of groups is given."""
-        return self.price * layout.n_parameters + layout.partition_price if self.price else 0.0
+        layout = parameters.blocks.layout
+        paid = self.price * layout.n_parameters + layout.partition_price if self.price else 0.0
+        return statistics.log_likelihood + self.prior.value(parameters) - paid
 
     def maximize(self, statistics: Statistics, parameters: Parameters) -> Parameters:
         """M-step in the present column groups."""
@@ -153,43 +151,34 @@ class BlockFamily:
     ) -> Parameters:
         """Parameters in the groups that are proposed; if judged, the old ones themselves unless the objective rises.
 
-        Responsibilities z as for `full_scatter`.
+        Responsibilities z as for `full_scatter`. Full scatters of as many components as fit in memory are taken in one
+        pass.
         """
-        layouts: list[Layout] = []
-        kept_states, flat, changed, statistics = dict[int, FloatArray](), list[FloatArray](), not judge, None
-        for g, statistics, scatter, states in self._scatters(rows, old, z):
-            S, n, scatter = self._covariance(g, scatter, statistics, old)
-            present = replace(old.blocks, states=states)[g * old.blocks.layout.n_sharing] if judge else None
-            layout, chosen = self._better(S, n, self._proposed(g, S, n), present)
-            changed |= layout is not (present and present.layout)
-            first = sum(len(other.blocks) for other in layouts)
-            kept_states |= {first + b: state for b, state in chosen.items()}
-            layouts.append(layout)
-            flat.append(scatter.gathered(layout.order[0], layout.blocks, layout.size))
+        (G, p), n_sharing = old.means.shape, old.blocks.layout.n_sharing
+        step = G if self.as_rows else max(n_sharing, _TOGETHER // (p * p))
+        chosen: list[tuple[Layout, Mapping[int, FloatArray]]] = []
+        flat, changed, statistics = list[FloatArray](), not judge, None
+        for start in range(0, G, step):
+            statistics, states = full_scatter(rows, old, range(start, min(start + step, G)), z, self.as_rows), None
+            if self.heavy:
+                statistics, states = expanded(statistics, old, self.prior, start)
+            blocks = old.blocks if states is None else replace(old.blocks, states=states)
+            for g, scatter in enumerate(statistics.scatter, start=start):
+                S, n, centered = self._covariance(g, scatter, statistics, old)
+                present = blocks[g * n_sharing] if judge else None
+                layout, kept = self._better(S, n, self._proposed(g, S, n), present)
+                changed |= present is None or layout is not present.layout
+                chosen.append((layout, kept))
+                flat.append(centered.gathered(layout.order[0], layout.blocks, layout.size))
         if not changed:
             return old
         assert statistics is not None
-        shapes = tuple(layout.models[0] for layout in layouts) if any(layout.shapes for layout in layouts) else ()
-        layout = Layout([layout.distinct[0] for layout in layouts], shapes, old.blocks.layout.n_sharing)
+        shapes = tuple(layout.models[0] for layout, _ in chosen) if any(layout.shapes for layout, _ in chosen) else ()
+        layout = Layout([layout.distinct[0] for layout, _ in chosen], shapes, n_sharing)
+        numbers = zip(layout.first.tolist(), chosen, strict=False)
+        new_states = {first + b: state for first, (_, kept) in numbers for b, state in kept.items()}
         means, scatters = statistics.means(old.means), np.concatenate(flat)
-        return from_scatter(statistics, means, layout, scatters, self.prior, kept_states, old.degrees_of_freedom)
-
-    def _scatters(
-        self, rows: Rows, old: Parameters, z: FloatArray | Density | None
-    ) -> Iterator[tuple[int, Statistics, Covariance, Mapping[int, FloatArray]]]:
-        """Number, statistics, full scatter (p, p) about the old means, and states, of each distinct covariance.
-
-        Full scatters of as many components as fit in memory are taken in one pass.
-        """
-        G, p = old.means.shape
-        step = G if self.as_rows else max(old.blocks.layout.n_sharing, _TOGETHER // (p * p))
-        for start in range(0, G, step):
-            statistics = full_scatter(rows, old, range(start, min(start + step, G)), z, self.as_rows)
-            states = old.blocks.states
-            if self.heavy:
-                statistics, states = expanded(statistics, old, self.prior, start)
-            for g, scatter in enumerate(statistics.scatter, start=start):
-                yield g, statistics, scatter, states
+        return from_scatter(statistics, means, layout, scatters, self.prior, new_states, old.degrees_of_freedom)
 
     def proposals(self, statistics: Statistics, parameters: Parameters) -> list[Partition]:
         """The column groups proposed for each distinct covariance, whether they are better or not.
@@ -255,7 +244,8 @@ class BlockFamily:
             deviances = np.add.reduceat(2 * np.log(blocks.factors[layout.diagonal]) + 1, layout.blocks[:, 0])
             deviances[list(shaped)] = list(shaped.values())
             states.append(blocks.states)
-            values.append(-0.5 * n * float(deviances.sum()) - self._paid(layout))
+            paid = self.price * layout.n_parameters + layout.partition_price if self.price else 0.0
+            values.append(-0.5 * n * float(deviances.sum()) - paid)
         return (new, states[0]) if values[0] - values[1] > 1e-9 * n else (present.layout, present.states)
 
     def _from_coarser_blocks(self, rows: Rows, old: Parameters, value: float) -> Parameters:

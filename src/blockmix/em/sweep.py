@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks, block_of
-from blockmix.blocks.matrices import GramMatrix
+from blockmix.blocks.matrices import GramMatrix, as_matrix
 from blockmix.em.parameters import Density, Parameters, Prior, posterior
 from blockmix.em.tails import expanded, new_freedom, reweighted
 from blockmix.partition import FloatArray, IntArray
@@ -113,7 +113,7 @@ def _sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     linear in x: O(N p G) for a sweep instead of O(N G Σ c²). At 20 491 × 400, G = 5, largest block 325, the plain sweep
     takes 1.2 s of processor time, this one 0.06 s.
     """
-    from blockmix.blocks.kernels import gather, recenter
+    from blockmix.blocks.kernels import recenter
 
     layout, means = parameters.blocks.layout, parameters.means
     precision = parameters.blocks[0].precision()
@@ -127,8 +127,8 @@ def _sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     constant = rows.n_columns * np.log(2 * np.pi) + parameters.summaries.logdets[0]
     log_likelihood = linear.log_likelihood - 0.5 * (rows.total_weight * constant + float((precision * total).sum()))
     new = linear.means(np.zeros_like(means))
-    scatter = np.zeros(layout.size)
-    gather(np.tril(total - (linear.weight * new.T) @ new), layout.order[0], layout.distinct_blocks, scatter)
+    within = as_matrix(total - (linear.weight * new.T) @ new)
+    scatter = within.gathered(layout.order[0], layout.distinct_blocks, layout.size)
     recenter(scatter, -linear.weight, new - means, layout.order, layout.blocks, layout.first)
     excess = linear.excess - linear.weight[:, None] * means
     return Statistics(log_likelihood, linear.weight, linear.weight, excess, linear.blur, scatter)
@@ -151,7 +151,7 @@ def _total_scatter(chunk: Chunk) -> FloatArray:
     """Σ w (x xᵀ + Δ) of standardized rows, shape (p, p); Δ is what rounding leaves of their variances."""
     values = chunk.values
     scatter = (values.T * chunk.weights) @ values
-    scatter.flat[:: len(scatter) + 1] += _blur(chunk, chunk.weights[:, None])[0]
+    scatter.flat[:: len(scatter) + 1] += chunk.weights @ chunk.rounding_variances
     return np.asarray(scatter)
 
 
@@ -211,8 +211,10 @@ def chunk_scatter(
         excess[g] = np.sqrt(weights[rows]) @ centered
         if g in components:
             scatter[number] += GramMatrix.of(centered) if as_rows else centered.T @ centered
-    weight = mass if weight is None else weight
-    return Statistics(log_likelihood, weight, mass, excess, _blur(chunk, share), scatter, tail)
+    blur, (columns, table, codes) = np.zeros_like(excess), chunk.rounding
+    if len(columns):
+        blur[:, columns] = share.T @ table[np.arange(len(columns)), codes]
+    return Statistics(log_likelihood, mass if weight is None else weight, mass, excess, blur, scatter, tail)
 
 
 def _add_blocks(full: FloatArray, flat: FloatArray, density: Density, g: int) -> None:
@@ -221,15 +223,6 @@ def _add_blocks(full: FloatArray, flat: FloatArray, density: Density, g: int) ->
         columns = density.order[g, lo:hi]
         lower = np.tril(block_of(flat, lo, hi, start))
         full[np.ix_(columns, columns)] += lower + np.tril(lower, -1).T
-
-
-def _blur(chunk: Chunk, share: FloatArray) -> FloatArray:
-    """ΣzuΔ of a chunk with weighted responsibilities (m, G), shape (G, p)."""
-    columns, table, codes = chunk.rounding
-    blur = np.zeros((share.shape[1], chunk.X.shape[1]))
-    if len(columns):
-        blur[:, columns] = share.T @ table[np.arange(len(columns)), codes]
-    return blur
 
 
 def filled(chunk: Chunk, density: Density, g: int, rows: IntArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -178,7 +178,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         as_rows = worth_rows(*rows.shape) and takes_gram(grouping, wanted)
         with np.errstate(over="ignore", invalid="ignore"):  # refused by name
             moments = Moments.of(rows, weights, as_rows)
-        refuse_constant(moments.mean, moments.variances, column_names(self), rows.dtype)
+        refuse_constant(moments.mean, moments.variances, self, rows.dtype)
         if self.assume_centered:
             moments = moments.about_origin()
         n_rows, self.location_ = moments.weight, moments.mean
@@ -212,7 +212,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         if refused is not None:
             raise ValueError(f"{refused} needs complete rows, and X has missing values (NaN): leave it out")
         standardized = ArrayRows.standardized(rows, weights)
-        refuse_constant(standardized.location, standardized.scale**2, column_names(self), rows.dtype)
+        refuse_constant(standardized.location, standardized.scale**2, self, rows.dtype)
         model = GaussianBiclustering(
             1,
             OneTableRule(self.block_model) if self.n_groups == "auto" else wanted,

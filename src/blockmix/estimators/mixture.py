@@ -217,7 +217,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         The rows are checked, standardized and resolved: `resolution_` says how finely their values were recorded.
         """
         standardized = rows_to_fit(self, X, sample_weight)
-        refuse_constant(standardized.location, standardized.scale**2, column_names(self), standardized.dtype)
+        refuse_constant(standardized.location, standardized.scale**2, self, standardized.dtype)
         rows = standardized if self.standardize else standardized.replace(scale=np.ones_like(standardized.scale))
         size = max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
         sample = rows.sample(size, rng)

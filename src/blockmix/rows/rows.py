@@ -293,8 +293,10 @@ class ArrayRows(Rows):
 
     def sample(self, size: int, rng: np.random.RandomState) -> ArrayRows:
         """At most `size` rows of positive weight, drawn evenly and in order, as a file with these rows would be."""
+        if self.n_rows <= size:
+            return self
         numbers = chosen_rows(self.n_rows, self.weights, size, rng)
-        return self if numbers is None else replace(self, X=self.X[numbers], weights=self.weights[numbers])
+        return replace(self, X=self.X[numbers], weights=self.weights[numbers])
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several chunks are processed at a time."""

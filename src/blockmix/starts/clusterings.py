@@ -370,7 +370,8 @@ def trimmed(X: FloatArray, clipped: FloatArray, weights: FloatArray, z: FloatArr
 
     The centers are those of the clipped rows; distances are those of the rows themselves.
     """
-    shift = X - (z @ centers(clipped, weights, z))
+    share = z * weights.astype(X.dtype)[:, None]
+    shift = X - z @ ((share.T @ clipped) / share.sum(axis=0)[:, None])
     order = np.argsort(np.einsum("ij,ij->i", shift, shift), kind="stable")
     far = order[np.cumsum(weights[order]) > (1 - _TRIM) * weights.sum()]
     kept = z.copy()
