@@ -14,9 +14,9 @@ from scipy.stats import rankdata, spearmanr
 from strategies import Matrix, covariances, seeds, singular_covariances
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
-from blockmix.blocks import matrices as module
-from blockmix.blocks.matrices import GramMatrix, as_matrix, correlation
-from blockmix.blocks.moments import Moments, mid_ranks
+from blockmix.blocks import moments as module
+from blockmix.blocks.gram import GramMatrix
+from blockmix.blocks.moments import Moments, as_matrix, correlation, mid_ranks
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, TreeBlock
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.kernels import spans

@@ -14,7 +14,7 @@ from sklearn.decomposition import FactorAnalysis
 from strategies import Matrix, covariance, rescaled, seeds
 
 from blockmix.blocks.kernels import factor_step, workspace
-from blockmix.blocks.matrices import as_matrix, correlation
+from blockmix.blocks.moments import as_matrix, correlation
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, FullBlock, TreeBlock, block_models, offered
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.kernels import spans

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from strategies import Matrix, covariance, seeds
 
 from blockmix import GaussianBiclustering
-from blockmix.blocks.matrices import as_matrix
+from blockmix.blocks.moments import as_matrix
 from blockmix.blocks.shapes import FULL, BlockFit, BlockModel, FactorBlock, TreeBlock, block_models
 from blockmix.grouping import BestCut, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
 from blockmix.grouping.best_cut import Cut, best_shapes, group_prices, takes_gram, tree_cut

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, covariance, covariances, partitions
 
-from blockmix.blocks.matrices import as_matrix, correlation
+from blockmix.blocks.moments import as_matrix, correlation
 from blockmix.grouping import GreedyGrouping
 from blockmix.grouping.greedy import MutablePartition, fill_empty, principal_start
 from blockmix.partition import Partition

@@ -16,7 +16,7 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.base import clone
 from strategies import Matrix, block_rows, covariance, covariances, rescaled, seeds, singular_covariances
 
-from blockmix.blocks.matrices import correlation
+from blockmix.blocks.moments import correlation
 from blockmix.grouping import (
     BestCut,
     GreedyGrouping,

@@ -15,7 +15,7 @@ from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 from strategies import Matrix, covariances, seeds, singular_covariances
 
-from blockmix.blocks.matrices import as_matrix, correlation
+from blockmix.blocks.moments import as_matrix, correlation
 from blockmix.grouping import HierarchicalGrouping, kernels
 from blockmix.grouping.grouping import LINKAGES
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import Matrix, block_rows, covariance, covariances, seeds, singular_covariances
 
-from blockmix.blocks.matrices import as_matrix, correlation
-from blockmix.blocks.moments import Moments, mid_ranks
+from blockmix.blocks.moments import Moments, as_matrix, correlation, mid_ranks
 from blockmix.blocks.shapes import block_models
 from blockmix.grouping import GreedyGrouping, Grouping, HierarchicalGrouping, Proposal, one_table
 from blockmix.grouping.kernels import between_branches

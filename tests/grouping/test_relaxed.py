@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix, covariance, covariances, seeds, singular_covariances
 
-from blockmix.blocks.matrices import correlation
+from blockmix.blocks.moments import correlation
 from blockmix.datasets import Design, sigma_a, sigma_b
 from blockmix.grouping.relaxed import Relaxation, RelaxedGrouping, ascend, floored, project_rows, seeded_starts
 from blockmix.partition import FloatArray

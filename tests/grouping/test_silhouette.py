@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import Matrix, covariances, partitions, singular_covariances
 
-from blockmix.blocks.matrices import correlation
+from blockmix.blocks.moments import correlation
 from blockmix.grouping import HierarchicalGrouping, SilhouetteRule
 from blockmix.grouping import silhouette as module
 from blockmix.grouping.silhouette import silhouette, tree_silhouettes

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dtrtri
 
-from blockmix.blocks.matrices import Covariance
+from blockmix.blocks.moments import Covariance
 from blockmix.blocks.shapes import FULL, BlockModel
 from blockmix.partition import FloatArray, IntArray, Partition, partition_prices
 
@@ -48,6 +48,8 @@ class Layout:
         The blocks of the distinct covariances: `blocks` without those that are shared.
     size : int
         Length of the flat array, Σ c² over the distinct blocks.
+    diagonal : array of shape (p · distinct,)
+        Where the diagonals lie in the flat array, distinct covariances in turn.
     shaped : list of (int, BlockModel)
         Distinct blocks that are not full, and their shapes.
     models : tuple of tuples of BlockModel
@@ -74,6 +76,8 @@ class Layout:
         blocks = np.stack([hi - c, hi, np.cumsum(c**2) - c**2], axis=1)
         self.distinct_blocks: IntArray = blocks
         self.size = int((c**2).sum())
+        columns = np.tile(np.arange(p), len(distinct))
+        self.diagonal: IntArray = np.repeat(blocks[:, 2] - blocks[:, 0] * (c + 1), c) + columns * np.repeat(c + 1, c)
         if n_sharing > 1:
             order, blocks = np.tile(order, (n_sharing, 1)), np.tile(blocks, (n_sharing, 1))
             first = np.arange(n_sharing + 1) * len(self.distinct_blocks)
@@ -100,13 +104,6 @@ class Layout:
         """The covariance that each entry of the flat array belongs to, shape (size,)."""
         sizes = [int((partition.sizes**2).sum()) for partition in self.distinct]
         return np.repeat(np.arange(len(sizes)), sizes)
-
-    @cached_property
-    def diagonal(self) -> IntArray:
-        """Where the diagonals lie in the flat array, distinct covariances in turn, shape (p · distinct,)."""
-        lo, hi, start = self.distinct_blocks.T
-        step, column = hi - lo + 1, np.tile(np.arange(self.order.shape[1]), len(self.distinct))
-        return np.asarray(np.repeat(start - lo * step, hi - lo) + column * np.repeat(step, hi - lo))
 
     def pooled(self, values: FloatArray) -> FloatArray:
         """Sum values (G, …) over the components that share a covariance, shape (distinct, …)."""

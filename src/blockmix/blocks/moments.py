@@ -1,18 +1,123 @@
-"""Moments: weight, mean and scatter of a set of rows (paper, section 2.1), and ranks of their values.
+"""Moments: weight, mean and scatter of a set of rows (paper, section 2.1), and the matrices that they are made of.
 
 Moments of rows give the maximum-likelihood mean and covariance S and the correlation R. Merging the moments of two sets
-of rows gives those of their union, so rows can be read in chunks of any size. The correlation of ranks is Spearman's.
+of rows gives those of their union, so rows can be read in chunks of any size. A matrix is an array, `DenseMatrix`, or
+for wide tables a `GramMatrix`; both have the same methods. The correlation of ranks is Spearman's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import ndtri
 
-from blockmix.blocks.matrices import Covariance, DenseMatrix, GramMatrix
-from blockmix.partition import FloatArray
+from blockmix.blocks.gram import COPY, NO_MATRIX, NO_VECTOR, Entries, GramMatrix, refuse_no_variance
+from blockmix.partition import FloatArray, IntArray
+
+_MANY = 1000  # columns from which p × p matrices, and work of p² per node of a tree, take long
+_PER_ROW = 8  # columns per row from which products of rows are cheaper
+
+
+class DenseMatrix(np.ndarray[Any, np.dtype[Any]]):
+    """A symmetric matrix as an array, shape (p, p)."""
+
+    @classmethod
+    def of(cls, rows: FloatArray) -> DenseMatrix:
+        """AᵀA for rows A, shape (m, p)."""
+        return (rows.T @ rows).view(cls)
+
+    @property
+    def entries(self) -> Entries:
+        """The matrix as compiled loops take it."""
+        return self.view(np.ndarray), NO_MATRIX, NO_MATRIX, NO_VECTOR
+
+    def correlation(self, ridge: float = 0.0) -> DenseMatrix:
+        """Correlation matrix of S + ridge · diag(S); S itself if its diagonal is 1 and there is no ridge."""
+        variances = self.diagonal()
+        if not (variances > 0).all():
+            refuse_no_variance(variances)
+        R = self
+        if not (variances == 1).all():
+            deviations = np.sqrt(variances)
+            R = self / deviations
+            R /= deviations[:, None]
+            # Twice as fast on a small matrix as np.clip.
+            np.minimum(R, 1, out=R)
+            np.maximum(R, -1, out=R)
+            R.flat[:: len(R) + 1] = 1
+        if ridge:
+            R = R / R.dtype.type(1 + ridge)
+            R.flat[:: len(R) + 1] = 1
+        return R
+
+    def definite(self) -> DenseMatrix:
+        """Correlation in double precision with a ridge above rounding, so that every block has an inverse.
+
+        A conditional variance computed from an inverse P is exact to about eps · ‖P‖. With a ridge of √eps or less that
+        error is as large as the variance itself.
+        """
+        rounding = 10 * len(self) * np.finfo(np.result_type(self, np.float32)).eps
+        matrix: Any = self.astype(float)
+        definite: DenseMatrix = matrix.correlation(max(1e-6, float(rounding)))
+        return definite
+
+    def raised(self, added: FloatArray) -> DenseMatrix:
+        """The matrix, changed in place, with numbers, shape (p,), added to its diagonal."""
+        self.flat[:: len(self) + 1] += added
+        return self
+
+    def reordered(self, order: IntArray) -> DenseMatrix:
+        """The matrix with its rows and columns in another order."""
+        matrix: Any = self[order[:, None], order]
+        return matrix  # type: ignore[no-any-return]
+
+    def gathered(self, order: IntArray, blocks: IntArray, size: int) -> FloatArray:
+        """Blocks as a flat array of this size; a block has the columns ``order[lo:hi]`` and begins at `start`.
+
+        The rows of `blocks`, shape (K, 3), are lo, hi and start.
+        """
+        lo, hi, start = blocks.T
+        c = np.repeat(hi - lo, (hi - lo) ** 2)
+        row, column = np.divmod(np.arange(size) - np.repeat(start, (hi - lo) ** 2), c)
+        first = np.repeat(lo, (hi - lo) ** 2)
+        flat: FloatArray = self.view(np.ndarray)[order[first + row], order[first + column]].astype(float)
+        return flat
+
+    def row_squares(self) -> FloatArray:
+        """Sum of the squares of each row, shape (p,)."""
+        squares: FloatArray = np.einsum("ij,ij->i", self.view(np.ndarray), self.view(np.ndarray))
+        return squares
+
+    def magnitudes(self) -> FloatArray:
+        """|R| of a correlation as a new array in double precision, shape (p, p)."""
+        return np.abs(self.view(np.ndarray), dtype=float)
+
+    def shrunk(self, d: FloatArray) -> DenseMatrix:
+        """Correlations r_ij multiplied by d_i d_j, except those of exact copies, whose d are equal."""
+        matrix: Any = self * d * d[:, None]
+        copies = np.abs(self) > 1 - COPY
+        matrix[copies] = np.sign(self[copies])
+        return matrix  # type: ignore[no-any-return]
+
+
+Covariance: TypeAlias = DenseMatrix | GramMatrix
+
+
+def as_matrix(S: Any) -> Any:
+    """S itself if it is a matrix of ours, else the array as a `DenseMatrix`."""
+    return S if isinstance(S, (DenseMatrix, GramMatrix)) else np.asarray(S).view(DenseMatrix)
+
+
+def correlation(S: Any, ridge: float = 0.0) -> Any:
+    """Correlation matrix of S + ridge · diag(S), shape (p, p), where S is an array or a matrix of ours."""
+    return as_matrix(S).correlation(ridge)
+
+
+def worth_rows(n_rows: int, n_columns: int) -> bool:
+    """Whether a table is so wide that a `GramMatrix` is the better matrix."""
+    return n_columns >= max(_MANY, _PER_ROW * n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,3 +200,15 @@ def mid_ranks(X: FloatArray, weights: FloatArray | None) -> FloatArray:
         tied = np.bincount(inverse, weights, minlength=len(values))
         ranks[:, j] = (np.cumsum(tied) - tied / 2)[inverse]
     return ranks
+
+
+def normal_scores(X: FloatArray, weights: FloatArray) -> FloatArray:
+    """Columns with each value replaced by the normal quantile of its weighted mid-rank.
+
+    Examples
+    --------
+    >>> normal_scores(np.array([[0.0], [1], [1], [50]]), np.ones(4)).round(2).ravel()
+    array([-1.15,  0.  ,  0.  ,  1.15])
+    """
+    scores: FloatArray = ndtri(mid_ranks(X, weights) / weights.sum(dtype=float)).astype(X.dtype)
+    return scores

@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from blockmix.blocks.matrices import Covariance, as_matrix
+from blockmix.blocks.moments import Covariance, as_matrix
 from blockmix.partition import FloatArray, IntArray
 
 _TOLERANCE = 1e-8  # fall of the deviance, per column, from which the factors of a block have settled

@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, SelectionTable, select
-from blockmix.blocks.matrices import worth_rows
+from blockmix.blocks.moments import worth_rows
 from blockmix.command import output, reading, results
 from blockmix.command.options import CovarianceOptions, MixtureOptions, MoreOptions, StabilityOptions, WritingOptions
 from blockmix.command.output import in_options, note, progress_bar, warnings_collected

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks
-from blockmix.blocks.matrices import Covariance, as_matrix, correlation
+from blockmix.blocks.moments import Covariance, as_matrix, correlation
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes
 from blockmix.em.loop import LoopState, Regroup
 from blockmix.em.parameters import Density, Parameters, Prior, log_joint, posterior
@@ -114,7 +114,7 @@ class BlockFamily:
         return {"rule": self, **one, "alone": held(n_groups=(n_columns,) * G)}
 
     def objective(self, statistics: Statistics, parameters: Parameters) -> float:
-        """Log-likelihood + penalty of the prior − price of the covariance parameters."""
+        """Log-likelihood + penalty of the prior − price of the covariance parameters and of the groups."""
         layout = parameters.blocks.layout
         paid = self.price * layout.n_parameters + layout.partition_price if self.price else 0.0
         return statistics.log_likelihood + self.prior.value(parameters) - paid

@@ -125,11 +125,9 @@ class Prior:
 
     def value(self, parameters: Parameters) -> float:
         """The penalty, to be added to the log-likelihood."""
-        pull = self.shrinkage + self.ridge
-        if pull == 0:
-            return 0.0
         logdets, _, precisions = parameters.summaries
-        return -0.5 * float(self.shrinkage * logdets.sum() + pull * precisions.sum())
+        pull = self.shrinkage + self.ridge
+        return -0.5 * float(self.shrinkage * logdets.sum() + pull * precisions.sum()) if pull else 0.0
 
 
 def posterior(chunk: Chunk, density: Density) -> tuple[FloatArray, float, FloatArray | None]:

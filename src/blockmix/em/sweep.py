@@ -15,7 +15,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks, block_of
-from blockmix.blocks.matrices import GramMatrix, as_matrix
+from blockmix.blocks.gram import GramMatrix
+from blockmix.blocks.moments import as_matrix
 from blockmix.em.parameters import Density, Parameters, Prior, posterior
 from blockmix.em.tails import expanded, new_freedom, reweighted
 from blockmix.partition import FloatArray, IntArray

@@ -21,8 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
 from blockmix.blocks.blocks import Layout, best_blocks, within
-from blockmix.blocks.matrices import correlation, worth_rows
-from blockmix.blocks.moments import Moments, mid_ranks
+from blockmix.blocks.moments import Moments, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
 from blockmix.em.parameters import Parameters, distances, log_joint
 from blockmix.estimators.gaussian import GaussianBiclustering

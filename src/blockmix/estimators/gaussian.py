@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
-from blockmix.blocks.matrices import worth_rows
+from blockmix.blocks.moments import worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult

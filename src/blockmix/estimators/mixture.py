@@ -238,7 +238,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
         describe = partial(self._describe, parameters=self._parameters) if self._describe else None
         plain = rows.replace(location=np.zeros_like(rows.location), scale=np.ones_like(rows.scale))
-        ends = plain.map(partial(_labelled, scorer=self._scorer(), describe=describe))
+        ends = plain.map(partial(labelled, scorer=self._scorer(), describe=describe))
         labels, sums, others = zip(*ends, strict=True)
         for name in others[0]:
             setattr(self, name, np.concatenate([part[name] for part in others]))
@@ -324,7 +324,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         return self._criteria(self._sums(X, sample_weight))["icl"]
 
     def _criteria(self, sums: FloatArray) -> dict[str, float]:
-        """Log-likelihood and all criteria from the sums of `criterion_sums`."""
+        """Log-likelihood and all criteria from the sums of `labelled`."""
         weight, likelihood, certainty = sums.tolist()
         price = getattr(self, "partition_price_", 0.0)
         bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight)) + 2 * price
@@ -332,7 +332,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         return {"log_likelihood": likelihood, "bic": bic, "icl": bic - 2 * certainty, "aic": aic}
 
     def _sums(self, X: Any, sample_weight: ArrayLike | None = None) -> FloatArray:
-        """The sums of `criterion_sums` from one pass over the rows; a weight of 2 counts a row twice."""
+        """The sums of `labelled` from one pass over the rows; a weight of 2 counts a row twice."""
         check_is_fitted(self)
         with one_blas_thread():
             rows = rows_to_score(self, X, sample_weight)
@@ -472,27 +472,27 @@ def log_density(joint: FloatArray) -> FloatArray:
     return np.where(density > -np.finfo(float).max, density, -np.inf)
 
 
-def criterion_sums(joint: FloatArray, weights: FloatArray) -> FloatArray:
-    """Weight, log-likelihood and Σ log of the largest probabilities of rows with these log π_g f_g, shape (m, G)."""
-    top = joint.max(axis=1)
-    rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))  # what the others add to the most probable component
-    counted = weights > 0  # −inf times 0 is NaN
-    density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)[counted]
-    return np.array([weights.sum(), weights[counted] @ density, -weights @ rest])
-
-
-def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:
-    return criterion_sums(scorer(chunk), chunk.weights)
-
-
 def _applied(chunk: Chunk, function: Callable[[FloatArray], T], scorer: Scorer) -> T:
     return function(scorer(chunk))
 
 
-def _labelled(
-    chunk: Chunk, scorer: Scorer, describe: Callable[[Chunk, IntArray], dict[str, Any]] | None
+def labelled(
+    chunk: Chunk, scorer: Scorer, describe: Callable[[Chunk, IntArray], dict[str, Any]] | None = None
 ) -> tuple[IntArray, FloatArray, dict[str, Any]]:
-    """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes."""
-    joint = scorer(chunk)
-    labels = joint.argmax(axis=1).astype(np.min_scalar_type(-joint.shape[1]))
-    return labels, criterion_sums(joint, chunk.weights), {} if describe is None else describe(chunk, labels)
+    """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes.
+
+    The sums are weight, log-likelihood and Σ log of the largest probabilities.
+    """
+    joint, weights = scorer(chunk), chunk.weights
+    labels = joint.argmax(axis=1)
+    top = np.take_along_axis(joint, labels[:, None], axis=1)[:, 0]
+    rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))  # what the others add to the most probable component
+    counted = weights > 0  # −inf times 0 is NaN
+    density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)[counted]
+    sums = np.array([weights.sum(), weights[counted] @ density, -weights @ rest])
+    small = labels.astype(np.min_scalar_type(-joint.shape[1]))
+    return small, sums, {} if describe is None else describe(chunk, small)
+
+
+def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:
+    return labelled(chunk, scorer)[1]

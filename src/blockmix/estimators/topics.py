@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.blocks.matrices import correlation
+from blockmix.blocks.moments import correlation
 from blockmix.em.loop import Progress
 from blockmix.estimators import importance, terms
 from blockmix.estimators.gaussian import GaussianBiclustering

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from blockmix.blocks.matrices import Covariance, as_matrix, correlation
+from blockmix.blocks.moments import Covariance, as_matrix
 from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, FullBlock, TreeBlock, block_models, offered
 from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, TreeGrouping
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, bic_price, partition_prices
@@ -59,7 +59,7 @@ class BestCut(BaseEstimator):
             # Two rows have correlations ±1 (0 with a prior): all trees tie, and cutting one took 20 s for 2000 columns.
             return Proposal(Partition.separate(len(S)), shapes=(models[0],) * len(S))
         price = bic_price(n_rows) if price is None else price
-        R = correlation(S)
+        R = as_matrix(S).correlation()
         if hasattr(grouping, "tree"):
             return best_groups(R, n_rows, price, models, cast(TreeGrouping, grouping))
         n_groups = best_groups(R, n_rows, price, models, HierarchicalGrouping()).partition.n_groups

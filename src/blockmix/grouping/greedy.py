@@ -12,7 +12,7 @@ from scipy.linalg.blas import dtrsv
 from sklearn.base import BaseEstimator
 
 from blockmix.blocks.blocks import cholesky
-from blockmix.blocks.matrices import as_matrix
+from blockmix.blocks.moments import as_matrix
 from blockmix.grouping.grouping import Proposal, check_n_groups
 from blockmix.partition import FloatArray, IntArray, Partition
 

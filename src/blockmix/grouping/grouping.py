@@ -15,7 +15,7 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from blockmix.blocks.matrices import Covariance, as_matrix, correlation
+from blockmix.blocks.moments import Covariance, as_matrix
 from blockmix.blocks.shapes import BlockModel
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition
 
@@ -130,8 +130,8 @@ class HierarchicalGrouping(BaseEstimator):
     def group(self, S: Covariance, n_groups: int, n_rows: float = np.inf) -> Proposal:
         """Cut the tree of S into exactly n_groups groups; n_rows is not used."""
         n_groups = check_n_groups(n_groups, len(S))
-        tree = self.tree(correlation(S))
-        return Proposal(cut(tree, n_groups), tree)
+        tree = self.tree(as_matrix(S).correlation())
+        return Proposal(topmost(tree, np.arange(len(tree)) <= len(tree) - n_groups), tree)
 
     def tree(self, R: Covariance) -> FloatArray:
         """Linkage matrix of the columns of a correlation matrix in SciPy's format, shape (p − 1, 4)."""
@@ -147,7 +147,7 @@ class HierarchicalGrouping(BaseEstimator):
         if self.distance not in DISTANCES:
             raise ValueError(f"distance={self.distance!r} must be one of {', '.join(DISTANCES)}")
         # In place as far as possible: with many columns these matrices are the peak of the memory.
-        strength = as_matrix(R).magnitudes()
+        strength: FloatArray = as_matrix(R).magnitudes()
         if self.distance == "correlation":
             return np.subtract(1, strength, out=strength)
         squares = np.einsum("ij,ij->i", strength, strength)

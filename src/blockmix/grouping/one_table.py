@@ -21,8 +21,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import gammaln
 from scipy.stats import chi2
 
-from blockmix.blocks.matrices import Covariance, correlation
-from blockmix.blocks.moments import Moments
+from blockmix.blocks.moments import Covariance, Moments, correlation
 from blockmix.blocks.shapes import BlockModel, block_models
 from blockmix.grouping.best_cut import best_groups, best_shapes
 from blockmix.grouping.grouping import Grouping, Proposal, tree_of
@@ -259,9 +258,10 @@ def without(R: Covariance, loadings: FloatArray) -> Covariance:
     rest: Any = R - type(R).of(loadings[None])
     try:
         # Without one factor at most one eigenvalue is negative, far from the others.
-        values, vectors = eigsh(rest, 1, which="SA", v0=loadings, tol=1e-6, maxiter=300)  # type: ignore[call-overload]
+        values, vectors = eigsh(rest, 1, which="SA", v0=loadings, tol=1e-6, maxiter=300)
     except ArpackNoConvergence:
         values, vectors = eigh(rest[:], subset_by_index=[0, 0])
     if values[0] < 0:
         rest += type(R).of(np.sqrt(-values[0]) * vectors.T)
-    return correlation(rest)
+    left: Covariance = correlation(rest)
+    return left

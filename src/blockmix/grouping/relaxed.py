@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from blockmix.blocks.matrices import correlation
+from blockmix.blocks.moments import correlation
 from blockmix.grouping.greedy import fill_empty
 from blockmix.grouping.grouping import Proposal, check_n_groups
 from blockmix.partition import BoolArray, FloatArray

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from blockmix.blocks.matrices import Covariance, correlation
+from blockmix.blocks.moments import Covariance, correlation
 from blockmix.grouping.grouping import Grouping, Proposal, check_n_groups, cut, tree_of
 from blockmix.partition import FloatArray, IntArray, Partition
 

@@ -16,8 +16,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
 
 from blockmix.blocks.blocks import Blocks
-from blockmix.blocks.matrices import correlation
-from blockmix.blocks.moments import Moments
+from blockmix.blocks.moments import Moments, correlation
 from blockmix.grouping.grouping import tree_of
 from blockmix.partition import FloatArray, IntArray, Partition
 
@@ -73,7 +72,7 @@ def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> Fl
     varies = S.diagonal() > 0
     S = np.where(varies[:, None] & varies, S, 0.0)
     np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
-    return correlation(S)
+    return np.asarray(correlation(S))
 
 
 def _pairwise_correlation(X: FloatArray, weights: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import randomized_svd
 
 from blockmix.blocks.blocks import Blocks
-from blockmix.blocks.matrices import correlation
+from blockmix.blocks.moments import correlation
 from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray, leading_loadings
 from blockmix.plotting.views import ComponentView, binned, bins, board_view, component_view

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.partition import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from blockmix.rows.rows import Chunk
 
 _SAMPLE_ROWS = 2048  # rows whose resolution is determined: sorting 200 columns of them takes 20 ms
 _OUTLYING = 16.0  # squared deviations between the mean and the shift that cost one digit of a variance
@@ -202,8 +199,8 @@ class Spread:
     squares: FloatArray
 
     @classmethod
-    def of(cls, chunk: Chunk) -> Spread:
-        """Spread of a chunk in its own units.
+    def of(cls, chunk: Any) -> Spread:
+        """Spread of a `Chunk` in its own units.
 
         Deviations are measured from a row that counts, so a constant column has exactly none. If that row is an
         outlier, which would cost the variance its digits, they are measured again from the mean.

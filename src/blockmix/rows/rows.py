@@ -97,7 +97,7 @@ class Chunk:
 
     def __post_init__(self, may_miss: bool) -> None:
         X, resolution = self.X, self.resolution
-        has_missing = may_miss and has_nan(X)
+        has_missing = may_miss and bool(np.isnan(X.min(initial=np.inf)))
         with np.errstate(divide="ignore"):  # constant columns are refused by name, not here
             inverse = 1 / self.scale
         vars(self).update(  # the fields of a frozen dataclass cannot be assigned
@@ -124,11 +124,6 @@ class Chunk:
     def take(self, rows: IntArray) -> Chunk:
         """Some of the rows; their numbers in the data are lost."""
         return replace(self, X=self.X[rows], weights=self.weights[rows], place=slice(0, len(rows)))
-
-
-def has_nan(X: FloatArray) -> bool:
-    """Whether any number is NaN."""
-    return bool(X.size) and bool(np.isnan(X.min()))
 
 
 class Rows(ABC):
@@ -273,7 +268,7 @@ class ArrayRows(Rows):
     def __post_init__(self, counted: Observed | None) -> None:
         X = self.X
         if counted is None:
-            has_missing = has_nan(X)
+            has_missing = bool(np.isnan(X.min(initial=np.inf)))
             if has_missing:
                 vars(self).update(weights=np.where(np.isnan(X).all(axis=1), 0.0, self.weights))
             parts = places(*X.shape) if has_missing else [slice(None)]

@@ -18,7 +18,7 @@ import numpy as np
 
 from blockmix.partition import FloatArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
-from blockmix.rows.rows import Chunk, Rows, has_nan, in_order, places
+from blockmix.rows.rows import Chunk, Rows, in_order, places
 
 T = TypeVar("T")
 
@@ -150,7 +150,7 @@ def chunks_of(rows: Any, piece: Piece, start: int, weights: FloatArray | None) -
     if rows.observed is None:
         refuse(values, start, piece.name, rows.names, rows.allow_missing)
     counts = np.ones(piece.n_rows) if weights is None else weights
-    may_miss = rows.allow_missing and rows.has_missing and has_nan(values)
+    may_miss = rows.allow_missing and rows.has_missing and bool(np.isnan(values.min(initial=np.inf)))
     if may_miss:
         counts = np.where(np.isnan(values).all(axis=1), 0.0, counts)
     for place in places(piece.n_rows, rows.n_columns, start):

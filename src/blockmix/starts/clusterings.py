@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import ndtri
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
+from blockmix.blocks.moments import normal_scores
 from blockmix.partition import FloatArray, IntArray
 
 SEEDS = 24  # drawn partitions: on Olive k-means never leads to the best mixture, and one in ten of these does
@@ -72,7 +72,9 @@ def _codes(labels: np.ndarray, n_components: int) -> IntArray:
     """Labels as numbers from 0 to G − 1."""
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.argmin(np.isfinite(labels)))
-        raise ValueError(f"label {labels[row]} of row {row} in init is no label: give every row an integer or a name")
+        raise ValueError(
+            f"label {labels[row]} of row {row} in init is not a label: give every row an integer or a name"
+        )
     values, codes = np.unique(labels, return_inverse=True)
     if len(values) != n_components:
         raise ValueError(f"init has {len(values)} different labels, n_components is {n_components}: make them equal")
@@ -153,6 +155,8 @@ def kmeans(
         warnings.simplefilter("ignore", ConvergenceWarning)
         search.fit(X[::every], sample_weight=weights[::every])
     labels = search.labels_ if every == 1 else search.predict(X)
+    if len(np.unique(labels[weights > 0])) == n_components:
+        return np.eye(n_components, dtype=X.dtype)[labels]
     return filled(labels, X, weights, n_components)
 
 
@@ -246,9 +250,9 @@ def filled(labels: IntArray, X: FloatArray, weights: FloatArray, n_components: i
     while (sizes == 0).any():
         empty = int(np.argmin(sizes))
         z = np.eye(n_components, dtype=X.dtype)[labels] * counted[:, None]
-        gap = X - ((z.T @ X) / np.maximum(sizes, 1).astype(X.dtype)[:, None])[labels]
-        far = np.where(counted & (sizes[labels] > 1), np.einsum("ij,ij->i", gap, gap), -1)
-        labels[int(np.argmax(far))] = empty
+        shift = X - ((z.T @ X) / np.maximum(sizes, 1).astype(X.dtype)[:, None])[labels]
+        distances = np.where(counted & (sizes[labels] > 1), np.einsum("ij,ij->i", shift, shift), -1)
+        labels[int(np.argmax(distances))] = empty
         sizes = np.bincount(labels[counted], minlength=n_components)
     return np.eye(n_components, dtype=X.dtype)[labels]
 
@@ -283,22 +287,6 @@ def clusterings(
 def by_ranks(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
     """K-means on the normal scores of the columns, which are insensitive to skew and outliers."""
     return kmeans(normal_scores(X, weights), weights, n_components, rng, _RESTARTS)
-
-
-def normal_scores(X: FloatArray, weights: FloatArray) -> FloatArray:
-    """Columns with each value replaced by the normal quantile of its weighted mid-rank.
-
-    Examples
-    --------
-    >>> normal_scores(np.array([[0.0], [1], [1], [50]]), np.ones(4)).round(2).ravel()
-    array([-1.15,  0.  ,  0.  ,  1.15])
-    """
-    scores = np.empty_like(X)
-    for j, column in enumerate(X.T):
-        _, place = np.unique(column, return_inverse=True)
-        weight = np.bincount(place, weights)
-        scores[:, j] = ndtri((np.cumsum(weight) - weight / 2) / weight.sum())[place]
-    return scores
 
 
 def seeds(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> dict[str, FloatArray]:

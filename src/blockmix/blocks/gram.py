@@ -1,12 +1,11 @@
-"""Matrices of many columns: a covariance or correlation as an array, or as the few rows that it was computed from.
+"""GramMatrix: a covariance or correlation of many columns, stored as the few rows that it was computed from.
 
-`DenseMatrix` and `GramMatrix` have the same methods, so no other module asks which one it has. With N rows and p
-columns a Gram matrix takes p(N + 2) numbers instead of p², and a product with a vector as many operations. `worth_rows`
-decides when to use it.
+With N rows and p columns it takes p(N + 2) numbers instead of p², and a product with a vector as many operations. It
+has the methods of `moments.DenseMatrix`, so no other module asks which one it has.
 
-Entries of a Gram matrix differ from those of an array by rounding. Tied distances between columns, as between exact
-copies or columns of zeros and ones, may therefore be merged in another order, and the groups of such tables may differ.
-They are the same once distances are rounded to 12 digits.
+Entries differ from those of an array by rounding. Tied distances between columns, as between exact copies or columns of
+zeros and ones, may therefore be merged in another order, and the groups of such tables may differ. They are the same
+once distances are rounded to 12 digits.
 """
 
 from __future__ import annotations
@@ -19,99 +18,15 @@ import numpy as np
 
 from blockmix.partition import FloatArray, IntArray
 
-_MANY = 1000  # columns from which p × p matrices, and work of p² per node of a tree, take long
-_PER_ROW = 8  # columns per row from which products of rows are cheaper
 _STRIP = 64  # rows of a matrix that are computed at a time
-_COPY = 1e-9  # |r| of exact copies is this near 1
-_NO_MATRIX, _NO_VECTOR = np.empty((0, 0)), np.empty(0)
+COPY = 1e-9  # |r| of exact copies is this near 1
+NO_MATRIX, NO_VECTOR = np.empty((0, 0)), np.empty(0)
 
 
 # A matrix as compiled loops take it: dense (p, p), or left and right (p, m) and spare (p,) with entries
 # Σ_k left_ik right_jk for i ≠ j and spare_i more on the diagonal; the other is empty. A plain tuple, because the cache
 # of compiled loops would keep the name of a class.
 Entries: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-
-
-class DenseMatrix(np.ndarray[Any, np.dtype[Any]]):
-    """A symmetric matrix as an array, shape (p, p)."""
-
-    @classmethod
-    def of(cls, rows: FloatArray) -> DenseMatrix:
-        """AᵀA for rows A, shape (m, p)."""
-        return (rows.T @ rows).view(cls)
-
-    @property
-    def entries(self) -> Entries:
-        """The matrix as compiled loops take it."""
-        return self.view(np.ndarray), _NO_MATRIX, _NO_MATRIX, _NO_VECTOR
-
-    def correlation(self, ridge: float = 0.0) -> DenseMatrix:
-        """Correlation matrix of S + ridge · diag(S); S itself if its diagonal is 1 and there is no ridge."""
-        variances = self.diagonal()
-        if not (variances > 0).all():
-            refuse_no_variance(variances)
-        R = self
-        if not (variances == 1).all():
-            deviations = np.sqrt(variances)
-            R = self / deviations
-            R /= deviations[:, None]
-            # Twice as fast on a small matrix as np.clip.
-            np.minimum(R, 1, out=R)
-            np.maximum(R, -1, out=R)
-            R.flat[:: len(R) + 1] = 1
-        if ridge:
-            R = R / R.dtype.type(1 + ridge)
-            R.flat[:: len(R) + 1] = 1
-        return R
-
-    def definite(self) -> DenseMatrix:
-        """Correlation in double precision with a ridge above rounding, so that every block has an inverse.
-
-        A conditional variance computed from an inverse P is exact to about eps · ‖P‖. With a ridge of √eps or less that
-        error is as large as the variance itself.
-        """
-        rounding = 10 * len(self) * np.finfo(np.result_type(self, np.float32)).eps
-        matrix: Any = self.astype(float)
-        definite: DenseMatrix = matrix.correlation(max(1e-6, float(rounding)))
-        return definite
-
-    def raised(self, added: FloatArray) -> DenseMatrix:
-        """The matrix, changed in place, with numbers, shape (p,), added to its diagonal."""
-        self.flat[:: len(self) + 1] += added
-        return self
-
-    def reordered(self, order: IntArray) -> DenseMatrix:
-        """The matrix with its rows and columns in another order."""
-        matrix: Any = self[order[:, None], order]
-        return matrix  # type: ignore[no-any-return]
-
-    def gathered(self, order: IntArray, blocks: IntArray, size: int) -> FloatArray:
-        """Blocks as a flat array of this size; a block has the columns ``order[lo:hi]`` and begins at `start`.
-
-        The rows of `blocks`, shape (K, 3), are lo, hi and start.
-        """
-        lo, hi, start = blocks.T
-        c = np.repeat(hi - lo, (hi - lo) ** 2)
-        row, column = np.divmod(np.arange(size) - np.repeat(start, (hi - lo) ** 2), c)
-        first = np.repeat(lo, (hi - lo) ** 2)
-        flat: FloatArray = self.view(np.ndarray)[order[first + row], order[first + column]].astype(float)
-        return flat
-
-    def row_squares(self) -> FloatArray:
-        """Sum of the squares of each row, shape (p,)."""
-        squares: FloatArray = np.einsum("ij,ij->i", self.view(np.ndarray), self.view(np.ndarray))
-        return squares
-
-    def magnitudes(self) -> FloatArray:
-        """|R| of a correlation as a new array in double precision, shape (p, p)."""
-        return np.abs(self.view(np.ndarray), dtype=float)
-
-    def shrunk(self, d: FloatArray) -> DenseMatrix:
-        """Correlations r_ij multiplied by d_i d_j, except those of exact copies, whose d are equal."""
-        matrix: Any = self * d * d[:, None]
-        copies = np.abs(self) > 1 - _COPY
-        matrix[copies] = np.sign(self[copies])
-        return matrix  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +124,7 @@ class GramMatrix:
     @property
     def entries(self) -> Entries:
         """The matrix as compiled loops take it."""
-        return _NO_MATRIX, self.columns, self._signed, self._spare
+        return NO_MATRIX, self.columns, self._signed, self._spare
 
     def correlation(self, ridge: float = 0.0) -> GramMatrix:
         """Correlation matrix of S + ridge · diag(S)."""
@@ -258,19 +173,6 @@ class GramMatrix:
         return self.scaled(d) + _restored_copies(self, d)
 
 
-Covariance: TypeAlias = DenseMatrix | GramMatrix
-
-
-def as_matrix(S: Any) -> Any:
-    """S itself if it is a matrix of ours, else the array as a `DenseMatrix`."""
-    return S if isinstance(S, (DenseMatrix, GramMatrix)) else np.asarray(S).view(DenseMatrix)
-
-
-def correlation(S: Any, ridge: float = 0.0) -> Any:
-    """Correlation matrix of S + ridge · diag(S), shape (p, p), where S is an array or a matrix of ours."""
-    return as_matrix(S).correlation(ridge)
-
-
 def refuse_no_variance(variances: FloatArray) -> None:
     """Raise a ValueError that names the first column without variance."""
     j = int(np.argmin(variances > 0))
@@ -284,7 +186,7 @@ def _restored_copies(R: GramMatrix, d: FloatArray) -> GramMatrix:
     for start in range(0, len(heavy), _STRIP):
         part = slice(start, start + _STRIP)
         r = R[np.ix_(heavy[part], heavy)]
-        first[part] = (np.abs(r) > 1 - _COPY).argmax(axis=1)
+        first[part] = (np.abs(r) > 1 - COPY).argmax(axis=1)
         sign[part] = np.sign(r[np.arange(len(r)), first[part]])
     _, number, counts = np.unique(first, return_inverse=True, return_counts=True)
     copied = counts[number] > 1
@@ -292,8 +194,3 @@ def _restored_copies(R: GramMatrix, d: FloatArray) -> GramMatrix:
     columns = np.zeros((len(R), len(sets)))
     columns[heavy[copied], number] = (sign * np.sqrt(1 - d[heavy] ** 2))[copied]
     return GramMatrix(columns, np.ones(len(sets)), np.zeros(len(R)))
-
-
-def worth_rows(n_rows: int, n_columns: int) -> bool:
-    """Whether a table is so wide that a `GramMatrix` is the better matrix."""
-    return n_columns >= max(_MANY, _PER_ROW * n_rows)
