@@ -253,7 +253,7 @@ SHAPES = "give labels of shape (3,) or responsibilities of shape (3, 2), or a na
         (None, f"init has shape (): {SHAPES}"),
         ([0, 0, 0], "init has 1 different labels, n_components is 2: make them equal"),
         ([0, 1, 2], "init has 3 different labels, n_components is 2: make them equal"),
-        ([0, np.nan, 1], "label nan of row 1 in init is not a label: give every row an integer or a name"),
+        ([0, np.nan, 1], "init has nan in row 1, which is not a label: give every row an integer or a name"),
         (
             [[0.5, 0.5], [0.5, 0.4], [1, 0]],
             "row 1 of init sums to 0.9: divide each row of responsibilities by its sum",

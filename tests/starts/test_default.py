@@ -24,7 +24,14 @@ from blockmix.em.loop import Start
 from blockmix.rows import ArrayRows
 from blockmix.starts import default as module
 from blockmix.starts.clusterings import by_ranks
-from blockmix.starts.default import best_start, by_neighbors, by_regression, candidate_clusterings, short_em, starts_of
+from blockmix.starts.default import (
+    best_start,
+    by_neighbors,
+    by_regression,
+    candidate_clusterings,
+    default_starts,
+    short_em,
+)
 
 # Short EM.
 
@@ -170,7 +177,7 @@ def starts(model: GaussianBiclustering, X: Matrix, weights: Any = None) -> list[
     family = partial(model._family, variances=np.ones(X.shape[1]))
     names = ("n_components", "n_init", "tol", "max_iter")
     settings = {name: getattr(model, name) for name in names}
-    return starts_of(model.init, family, rows, rows, rng=np.random.RandomState(0), **settings)
+    return default_starts(family, rows, rows, rng=np.random.RandomState(0), **settings)
 
 
 SETS: dict[str, tuple[Callable[[], tuple[Any, Any]], int]] = {

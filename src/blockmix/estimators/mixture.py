@@ -55,7 +55,8 @@ from blockmix.partition import (
 )
 from blockmix.plotting.views import ComponentView, component_view
 from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
-from blockmix.starts.default import starts_of
+from blockmix.starts.clusterings import plain_starts
+from blockmix.starts.default import default_starts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,17 +178,14 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         shift = float(values @ np.log(rows.scale))
         report = None if callback is None else lambda p: callback(replace(p, objective=p.objective - shift))
         with one_blas_thread():
-            starts = starts_of(
-                self.init,
-                partial(self._family, variances=variances),
-                rows,
-                sample,
-                n_components=self.n_components,
-                n_init=self.n_init,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                rng=rng,
-            )
+            make_family = partial(self._family, variances=variances)
+            if isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
+                settings = self.n_components, self.n_init, self.tol, self.max_iter
+                starts = default_starts(make_family, rows, sample, *settings, rng)
+            else:
+                given = sample if isinstance(self.init, str) else rows
+                first = make_family(given)
+                starts = plain_starts(self.init, first, given, self.n_components, self.n_init, self.tol, rng)
             results = multistart(starts, family, rows, self.tol, self.max_iter, report, saved)
             try:
                 self._keep(results, rows, shift)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
 from blockmix.blocks.moments import normal_scores
+from blockmix.em.loop import Family, P, S, Start
 from blockmix.partition import FloatArray, IntArray
 
 SEEDS = 24  # drawn partitions: on Olive k-means never leads to the best mixture, and one in ten of these does
@@ -48,6 +50,36 @@ class OneHot:
 
     def __getitem__(self, place: slice) -> FloatArray:
         return np.eye(self.n_components, dtype=self.dtype)[self.codes[place]]
+
+
+def plain_starts(
+    init: str | ArrayLike,
+    family: Family[P, S],
+    rows: Any,
+    n_components: int,
+    n_init: int,
+    tol: float,
+    rng: np.random.RandomState,
+) -> list[Start[P]]:
+    """Starts of the EM loop from k-means, or from labels (N,) or responsibilities (N, G) of all rows."""
+    begin = partial(family.first, rows, tolerance=max(tol, family.loose))
+    if not isinstance(init, str):
+        z: Any = given(init, rows.n_rows, n_components, rows.dtype)
+        if rows.is_array:
+            z = z[:]
+            empty = np.flatnonzero(rows.weights @ z == 0)
+            if len(empty):
+                raise ValueError(
+                    f"component {empty[0]} of init has no rows: give each component some, or lower n_components"
+                )
+        return [Start("given", partial(begin, z))]
+    if n_components == 1:
+        return [Start("one component", partial(begin, np.ones((rows.n_rows, 1), dtype=rows.dtype)))]
+    # A missing value is at the mean of its column.
+    standard = np.nan_to_num((rows.X - rows.location) / rows.scale)
+    different, weights, place = distinct(standard, rows.weights, n_components)
+    clusterings = [kmeans(different, weights, n_components, rng)[place] for _ in range(n_init)]
+    return [Start(f"kmeans {i}", partial(begin, z)) for i, z in enumerate(clusterings, start=1)]
 
 
 def given(init: ArrayLike, n_rows: int, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray | OneHot:
@@ -156,7 +188,7 @@ def kmeans(
         search.fit(X[::every], sample_weight=weights[::every])
     labels = search.labels_ if every == 1 else search.predict(X)
     if len(np.unique(labels[weights > 0])) == n_components:
-        return np.eye(n_components, dtype=X.dtype)[labels]
+        return np.asarray(np.eye(n_components, dtype=X.dtype)[labels])
     return filled(labels, X, weights, n_components)
 
 

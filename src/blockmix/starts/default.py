@@ -1,8 +1,7 @@
 """The default start: several clusterings and several first column groups, of which EM keeps the best (docs/adr/0004).
 
-`starts_of` turns the parameter `init` into starts of the EM loop. Clusterings are compared by short EM where the rows
-can judge; where they cannot, k-means is kept. Rows with missing values are completed for the clusterings only: EM
-itself never sees a filled value.
+Clusterings are compared by short EM where the rows can judge; where they cannot, k-means is kept. Rows with missing
+values are completed for the clusterings only: EM itself never sees a filled value.
 """
 
 from __future__ import annotations
@@ -10,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.em.loop import SPARE, Family, LoopState, Outcome, P, S, Start, multistart, run
@@ -21,7 +18,7 @@ from blockmix.em.parameters import Parameters, Prior
 from blockmix.em.sweep import expected, maximize, sweep
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import ArrayRows, Rows
-from blockmix.starts.clusterings import by_ranks, clip, clusterings, distinct, given, kmeans, seeds
+from blockmix.starts.clusterings import by_ranks, clip, clusterings, distinct, seeds
 
 # Size of the part of the rows that the default start compares clusterings on.
 _PART_ROWS = 2000
@@ -45,69 +42,30 @@ _DONORS = 1000  # rows that are searched for neighbors
 _STEPS, _PSEUDO_ROWS = 10, 64.0  # of the fit of one covariance, which missing values are regressed by
 
 
-def starts_of(
-    init: str | ArrayLike,
+def default_starts(
     make_family: Callable[[Rows], Family[P, S]],
     rows: Rows,
     sample: ArrayRows,
-    *,
     n_components: int,
     n_init: int,
     tol: float,
     max_iter: int,
     rng: np.random.RandomState,
 ) -> list[Start[P]]:
-    """Starts of the EM loop for the parameter `init`; those of rows that are not in memory are made from a sample.
+    """The default starts. Of many rows a part is fitted, and EM goes on from the best fit of it.
 
     Parameters
     ----------
-    init : {"auto", "kmeans"} or array of shape (N,) or (N, G)
     make_family : callable
         Returns the family for some rows.
     rows : Rows
     sample : ArrayRows
-        The rows themselves if they are in memory.
+        A sample of rows that are not in memory; the rows themselves otherwise.
     n_components, n_init : int
     tol, max_iter
         Of the fit.
     rng : RandomState
     """
-    if not isinstance(init, str):
-        family = make_family(rows)
-        z: Any = given(init, rows.n_rows, n_components, rows.dtype)
-        if rows.is_array:
-            z = z[:]
-            alone = np.flatnonzero(sample.weights @ z == 0)
-            if len(alone):
-                raise ValueError(
-                    f"component {alone[0]} of init has no rows: give each component some, or lower n_components"
-                )
-        return [Start("given", partial(family.first, rows, z, max(tol, family.loose)))]
-    if init == "auto" and n_components > 1:
-        return _default_starts(make_family, rows, sample, n_components, n_init, tol, max_iter, rng)
-    family = make_family(sample)
-    if n_components == 1:
-        z = np.ones((sample.n_rows, 1), dtype=sample.dtype)
-        return [Start("kmeans 1", partial(family.first, sample, z, max(tol, family.loose)))]
-    # A missing value is at the mean of its column.
-    standard = np.nan_to_num((sample.X - sample.location) / sample.scale)
-    different, weights, place = distinct(standard, sample.weights, n_components)
-    clusterings = [kmeans(different, weights, n_components, rng)[place] for _ in range(n_init)]
-    begin = partial(family.first, sample, tolerance=max(tol, family.loose))
-    return [Start(f"kmeans {i}", partial(begin, z)) for i, z in enumerate(clusterings, start=1)]
-
-
-def _default_starts(
-    make_family: Callable[[Rows], Family[P, S]],
-    rows: Rows,
-    sample: ArrayRows,
-    n_components: int,
-    n_init: int,
-    tol: float,
-    max_iter: int,
-    rng: np.random.RandomState,
-) -> list[Start[P]]:
-    """The default starts. Of many rows a part is fitted, and EM goes on from the best fit of it."""
     size = max(_PART_ROWS, _PART_NUMBERS // rows.n_columns, n_components)
     part = sample.sample(size, rng)
     family = make_family(part)
