@@ -23,7 +23,7 @@ from blockmix import FactorBiclustering, GaussianBiclustering
 from blockmix.em.loop import Start
 from blockmix.rows import ArrayRows
 from blockmix.starts import default as module
-from blockmix.starts.clusterings import by_ranks
+from blockmix.starts.clusterings import by_ranks, plain_starts
 from blockmix.starts.default import (
     best_start,
     by_neighbors,
@@ -175,6 +175,9 @@ def starts(model: GaussianBiclustering, X: Matrix, weights: Any = None) -> list[
     """The starts of a model for complete rows."""
     rows = ArrayRows.standardized(X, weights)
     family = partial(model._family, variances=np.ones(X.shape[1]))
+    if not isinstance(model.init, str) or model.init != "auto" or model.n_components == 1:
+        rng = np.random.RandomState(0)
+        return plain_starts(model.init, family(rows), rows, model.n_components, model.n_init, model.tol, rng)
     names = ("n_components", "n_init", "tol", "max_iter")
     settings = {name: getattr(model, name) for name in names}
     return default_starts(family, rows, rows, rng=np.random.RandomState(0), **settings)
@@ -242,7 +245,7 @@ def test_starts_see_neither_repeats_nor_the_order_of_rows(init: str) -> None:
 def test_names_of_the_starts() -> None:
     X, y = blocks(9)
     assert [s.name for s in starts(GaussianBiclustering(3, init="kmeans", n_init=2), X)] == ["kmeans 1", "kmeans 2"]
-    assert [s.name for s in starts(GaussianBiclustering(1), X)] == ["kmeans 1"]
+    assert [s.name for s in starts(GaussianBiclustering(1), X)] == ["one component"]
     assert [s.name for s in starts(GaussianBiclustering(3, init=y), X)] == ["given"]
     assert {s.name[:6] for s in starts(GaussianBiclustering(3, n_init=2), X)} == {"auto 1", "auto 2"}
 

@@ -105,7 +105,7 @@ def _codes(labels: np.ndarray, n_components: int) -> IntArray:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         row = int(np.argmin(np.isfinite(labels)))
         raise ValueError(
-            f"label {labels[row]} of row {row} in init is not a label: give every row an integer or a name"
+            f"init has {labels[row]} in row {row}, which is not a label: give every row an integer or a name"
         )
     values, codes = np.unique(labels, return_inverse=True)
     if len(values) != n_components:
