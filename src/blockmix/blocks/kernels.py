@@ -132,11 +132,11 @@ def node_logdets(R: Any, tree: FloatArray, order: IntArray, span: IntArray, larg
 @njit(cache=True, nogil=True)
 def full_deviances(R: Any, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
     """log|R_v| + c of every node with fewer than `largest` columns, else infinite, shape (2p − 1,)."""
-    found = node_logdets(R, tree, np.arange(len(tree) + 1), span, largest)
+    deviances = node_logdets(R, tree, np.arange(len(tree) + 1), span, largest)
     for v in range(len(span)):
         c = span[v, 1] - span[v, 0]
-        found[v] = found[v] + c if c < largest else np.inf
-    return found
+        deviances[v] = deviances[v] + c if c < largest else np.inf
+    return deviances
 
 
 _FLOOR = 0.005  # least share of its variance that a column has of its own (Heywood cases end here)
@@ -186,7 +186,7 @@ def _scores(lo: int, hi: int, loadings: Any, noise: Any, B: Any, scaled: Any, M:
 
 
 @compiled
-def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, found: Any) -> None:
+def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, products: Any) -> None:
     """Write S_ij B_aj, summed over the columns [start, stop), to found (q, p) for the rows [lo, hi)."""
     dense, left, right, spare = S
     for a in range(len(B)):
@@ -194,11 +194,11 @@ def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, found: Any
             odd = (stop - start) % 2
             w = B[a, start] if odd else 0.0
             for i in range(lo, hi):
-                found[a, i] = w * dense[start, i]
+                products[a, i] = w * dense[start, i]
             for j in range(start + odd, stop, 2):  # two at a time saves a tenth of `factor_deviances`
                 w, v = B[a, j], B[a, j + 1]
                 for i in range(lo, hi):
-                    found[a, i] += w * dense[j, i] + v * dense[j + 1, i]
+                    products[a, i] += w * dense[j, i] + v * dense[j + 1, i]
             continue
         total = np.zeros(right.shape[1])
         for j in range(start, stop):
@@ -208,7 +208,7 @@ def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, found: Any
             value = spare[i] * B[a, i] if start <= i < stop else 0.0
             for k in range(len(total)):
                 value += left[i, k] * total[k]
-            found[a, i] = value
+            products[a, i] = value
 
 
 @compiled
@@ -271,18 +271,18 @@ def factor_fit(S: Any, lo: int, hi: int, loadings: Any, noise: Any, tolerance: f
     """
     q, c = loadings.shape
     least, work = np.empty(c), workspace(S, q, c)
-    old, own = np.empty((q, c)), np.empty(c)
+    old, old_noise = np.empty((q, c)), np.empty(c)
     for i in range(c):
         least[i] = min(_FLOOR * work[4][i], noise[i])
     before = np.inf
     for step in range(max_steps + 1):
-        _copy(lo, hi, loadings, noise, old, own)
+        _copy(lo, hi, loadings, noise, old, old_noise)
         deviance = factor_step(S, lo, hi, loadings, noise, least, work)
         if before - deviance < tolerance or step == max_steps:
             break
         before = deviance
     # The deviance is that before the last step, which is taken back.
-    _copy(lo, hi, old, own, loadings, noise)
+    _copy(lo, hi, old, old_noise, loadings, noise)
     return deviance
 
 
@@ -329,14 +329,14 @@ def _one_factor(R: Any, lo: int, stop: int, hi: int, one: Any, noise: Any, least
 
 
 @compiled
-def _apart(stop: int, hi: int, at: int, one: Any, one_noise: Any, apart: Any, apart_noise: Any) -> None:
+def _apart(stop: int, hi: int, slot: int, one: Any, one_noise: Any, apart: Any, apart_noise: Any) -> None:
     """Give the columns of [stop, hi), the smaller branch of a node, factor `at` for themselves."""
     for i in range(stop, hi):
         for a in range(len(apart)):
             apart[a, i] = 0.0
-        apart[at, i], apart_noise[i] = one[0, i], one_noise[i]
+        apart[slot, i], apart_noise[i] = one[0, i], one_noise[i]
     if hi - stop == 1:
-        apart[at, stop], apart_noise[stop] = 0.3, 0.9
+        apart[slot, stop], apart_noise[stop] = 0.3, 0.9
 
 
 @compiled
@@ -386,11 +386,11 @@ def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
 def recenter(scatter: Any, weight: Any, shift: Any, order: Any, blocks: Any, first: Any) -> None:
     """Move the flat scatter from the old means to the new: subtract n_g d dᵀ with d = shift[g]; lower triangles."""
     for g in range(len(weight)):
-        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
             for i in range(hi - lo):
                 d = weight[g] * shift[g, order[g, lo + i]]
                 for j in range(i + 1):
-                    scatter[at + i * (hi - lo) + j] -= d * shift[g, order[g, lo + j]]
+                    scatter[offset + i * (hi - lo) + j] -= d * shift[g, order[g, lo + j]]
 
 
 @compiled
@@ -401,14 +401,14 @@ def normalize(flat: Any, added: Any, divisors: Any, order: Any, blocks: Any, fir
     """
     least = np.full(len(divisors), np.inf)
     for g in range(len(divisors)):
-        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
             c = hi - lo
             for i in range(c):
                 for j in range(i):
-                    flat[at + i * c + j] /= divisors[g]
-                    flat[at + j * c + i] = flat[at + i * c + j]
-                flat[at + i * c + i] = (flat[at + i * c + i] + added[g, order[g, lo + i]]) / divisors[g]
-                least[g] = min(least[g], flat[at + i * c + i])
+                    flat[offset + i * c + j] /= divisors[g]
+                    flat[offset + j * c + i] = flat[offset + i * c + j]
+                flat[offset + i * c + i] = (flat[offset + i * c + i] + added[g, order[g, lo + i]]) / divisors[g]
+                least[g] = min(least[g], flat[offset + i * c + i])
     return least
 
 
@@ -418,11 +418,11 @@ def summaries(weights: Any, whiteners: Any, order: Any, blocks: Any, first: Any)
     G, p = order.shape
     logdets, levels, precisions = np.zeros(G), np.empty(G), np.zeros((G, p))
     for g in range(G):
-        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
             for i in range(hi - lo):
-                logdets[g] -= 2 * np.log(whiteners[at + i * (hi - lo + 1)])
+                logdets[g] -= 2 * np.log(whiteners[offset + i * (hi - lo + 1)])
                 for j in range(i + 1):
-                    precisions[g, order[g, lo + j]] += whiteners[at + i * (hi - lo) + j] ** 2
+                    precisions[g, order[g, lo + j]] += whiteners[offset + i * (hi - lo) + j] ** 2
         levels[g] = np.log(weights[g]) - 0.5 * (logdets[g] + p * np.log(2 * np.pi))
     return logdets, levels, precisions
 
@@ -431,19 +431,19 @@ def summaries(weights: Any, whiteners: Any, order: Any, blocks: Any, first: Any)
 def factorize(blocks: Any, flat: Any, factors: Any, largest: Any) -> Any:
     """Cholesky factors of blocks of at most `largest` columns; −1, or the first block that is not positive definite."""
     for b in range(len(blocks)):
-        lo, hi, at = blocks[b]
+        lo, hi, offset = blocks[b]
         c = hi - lo
         if c > largest:
             continue
         for i in range(c):
             for j in range(i + 1):
-                value = flat[at + i * c + j]
+                value = flat[offset + i * c + j]
                 for k in range(j):
-                    value -= factors[at + i * c + k] * factors[at + j * c + k]
+                    value -= factors[offset + i * c + k] * factors[offset + j * c + k]
                 if j < i:
-                    factors[at + i * c + j] = value / factors[at + j * c + j]
+                    factors[offset + i * c + j] = value / factors[offset + j * c + j]
                 elif value > 0:
-                    factors[at + i * c + i] = np.sqrt(value)
+                    factors[offset + i * c + i] = np.sqrt(value)
                 else:
                     return b
     return -1
@@ -452,14 +452,14 @@ def factorize(blocks: Any, flat: Any, factors: Any, largest: Any) -> Any:
 @compiled
 def invert(blocks: Any, factors: Any, whiteners: Any, largest: Any) -> None:
     """Inverses of lower triangular factors of at most `largest` columns, by forward substitution."""
-    for lo, hi, at in blocks:
+    for lo, hi, offset in blocks:
         c = hi - lo
         if c > largest:
             continue
         for j in range(c):
-            whiteners[at + j * c + j] = 1 / factors[at + j * c + j]
+            whiteners[offset + j * c + j] = 1 / factors[offset + j * c + j]
             for i in range(j + 1, c):
                 value = 0.0
                 for k in range(j, i):
-                    value -= factors[at + i * c + k] * whiteners[at + k * c + j]
-                whiteners[at + i * c + j] = value / factors[at + i * c + i]
+                    value -= factors[offset + i * c + k] * whiteners[offset + k * c + j]
+                whiteners[offset + i * c + j] = value / factors[offset + i * c + i]

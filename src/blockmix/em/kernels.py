@@ -1,11 +1,11 @@
 """Compiled loops of the block mixture: log-densities, responsibilities and moments (paper, section 3).
 
-A chunk of rows and the flat arrays of a `Layout` come in; sums go out. Rows are worked on in tiles, transposed so that
+They turn a chunk of rows and the flat arrays of a `Layout` into sums. Rows are processed in tiles, transposed so that
 the innermost loops run over rows. Everything is computed in double precision, however the rows are stored: in single
 precision the scatter of a few far rows was indefinite, and the likelihood fell.
 
-Block b of component g holds the columns ``order[g, lo:hi]`` with ``lo, hi, at = blocks[b]``; its matrix, row by row,
-starts at ``at`` of a flat array. The blocks of component g are ``first[g]`` to ``first[g + 1]``.
+Block b of component g holds the columns ``order[g, lo:hi]`` with ``lo, hi, offset = blocks[b]``; its matrix, row by
+row, starts at ``offset`` of a flat array. The blocks of component g are ``first[g]`` to ``first[g + 1]``.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def _center(tile: Any, n: Any, columns: Any, mean: Any, centered: Any) -> None:
 @inlined
 def _add_distances(centered: Any, n: Any, blocks: Any, b: Any, whiteners: Any, white: Any, distance: Any) -> None:
     """Add ‖W (x − μ)‖² of n rows in block b with whitener W. Two columns at a time: 1.2 to 1.5 × as fast as one."""
-    lo, hi, at = blocks[b, 0], blocks[b, 1], blocks[b, 2]
+    lo, hi, offset = blocks[b, 0], blocks[b, 1], blocks[b, 2]
     for i in range(hi - lo):
-        row, odd = at + i * (hi - lo), (i + 1) % 2
+        row, odd = offset + i * (hi - lo), (i + 1) % 2
         w = whiteners[row] if odd else 0.0
         for r in range(n):
             white[r] = w * centered[lo, r]
@@ -84,9 +84,9 @@ def _add_distances(centered: Any, n: Any, blocks: Any, b: Any, whiteners: Any, w
 def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain: Any) -> None:
     """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
 
-    Δ_j is the variance that the rounding of the value in column j leaves. If there are gaps, they are filled first, and
+    Δ_j is the variance that the rounding of the value in column j leaves. If values are missing, they are filled first, and
     what is to be added to the log-density for them is written to gain (m, G). It is None if there are none, so that
-    Numba leaves out the code for gaps.
+    Numba leaves out the code for them.
     """
     location, inverse = units
     rounded, variances, codes = rounding
@@ -126,10 +126,12 @@ def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any,
 
 
 @compiled
-def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, density: Any, gain: Any, found: Any) -> None:
-    """Write the squared distance of some rows from component g in each of its blocks to found (k, K).
+def block_distances(
+    X: Any, rows: Any, g: Any, units: Any, rounding: Any, density: Any, gain: Any, distances: Any
+) -> None:
+    """Write the squared distance of some rows from component g in each of its blocks to distances (k, K).
 
-    `gain` (TILE,) is overwritten; it is None if there are no gaps.
+    `gain` (TILE,) is overwritten; it is None if none are missing.
     """
     location, inverse = units
     _, means, order, blocks, first, whiteners, precisions, _, _ = density
@@ -157,7 +159,7 @@ def block_distances(X: Any, rows: Any, g: Any, units: Any, rounding: Any, densit
                 for r in range(n):
                     distance[r] += precisions[g, j] * blurs[j, r]
             for r in range(n):
-                found[start + r, b - first[g]] = distance[r]
+                distances[start + r, b - first[g]] = distance[r]
 
 
 @compiled
@@ -186,8 +188,8 @@ def responsibilities(joint: Any, weights: Any) -> Any:
 def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: Any, density: Any, sums: Any) -> None:
     """Add Σz, Σz(x − μ), ΣzΔ and Σz(x − μ)(x − μ)ᵀ to the sums.
 
-    Their shapes are (G,), (G, p) and (G, p); the last is flat and has the lower triangles of the blocks. If there are
-    gaps, they are filled, and their conditional covariances are weighted by certain (m, G); it is None if there are
+    Their shapes are (G,), (G, p) and (G, p); the last is flat and has the lower triangles of the blocks. If values
+    are missing, they are filled, and their conditional covariances are weighted by certain (m, G); it is None if there are
     none.
     """
     location, inverse = units
@@ -199,7 +201,7 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     tile, centered, root = tiles(p), tiles(p), tiles(1)[0]
     if certain is not None:
         work, blurs = workspace(p, largest(blocks)), np.zeros((p if len(rounded) else 0, TILE))
-        own, whole = np.empty(TILE), np.empty(TILE)
+        certain_share, whole = np.empty(TILE), np.empty(TILE)
     for g in range(z.shape[1]):
         count = 0
         for r in range(m):
@@ -219,9 +221,9 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
                 find_gaps(tile, n, work)
                 load_blurs(rows, rounding, blurs)
                 for r in range(n):
-                    own[r] = weights[rows[r]] * certain[rows[r], g]
+                    certain_share[r] = weights[rows[r]] * certain[rows[r], g]
                     whole[r] = weights[rows[r]] * z[rows[r], g]
-                complete(centered, blurs, g, density, work, (own, whole, scatter))
+                complete(centered, blurs, g, density, work, (certain_share, whole, scatter))
             for r in range(n):
                 root[r] = np.sqrt(weights[rows[r]] * z[rows[r], g])
             _add_excess(centered, n, root, order[g], excess[g])
@@ -243,25 +245,25 @@ def _add_excess(centered: Any, n: Any, root: Any, columns: Any, excess: Any) -> 
 @inlined
 def _add_scatter(centered: Any, n: Any, blocks: Any, b: Any, scatter: Any) -> None:
     """Add the products of the columns of block b, its lower triangle, over n rows."""
-    lo, hi, at = blocks[b, 0], blocks[b, 1], blocks[b, 2]
+    lo, hi, offset = blocks[b, 0], blocks[b, 1], blocks[b, 2]
     for i in range(hi - lo):
         for j in range(i + 1):
             total = 0.0
             for r in range(n):
                 total += centered[lo + i, r] * centered[lo + j, r]
-            scatter[at + i * (hi - lo) + j] += total
+            scatter[offset + i * (hi - lo) + j] += total
 
 
 @compiled
-def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: Any, density: Any, found: Any) -> None:
-    """Write √share (x − μ_g) of some rows, standardized and with their gaps filled, to the first array found (k, p).
+def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: Any, density: Any, sums: Any) -> None:
+    """Write √share (x − μ_g) of some rows, standardized and with missing values filled, to the first of the sums (k, p).
 
-    What `moments` adds to the scatter for the gaps is added to the second one, flat. The shares, shape (2, m), are
+    What `moments` adds to the scatter for these is added to the second one, flat. The shares, shape (2, m), are
     those of their conditional covariances and of the rows.
     """
     location, inverse = units
     means, order, blocks = density.means, density.order, density.blocks
-    values, scatter = found
+    values, scatter = sums
     p = X.shape[1]
     tile, centered, blurs = tiles(p), tiles(p), np.zeros((p if len(rounding[0]) else 0, TILE))
     work = workspace(p, largest(blocks))

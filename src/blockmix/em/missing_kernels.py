@@ -1,11 +1,11 @@
-"""Compiled loops over gaps: rows with missing values, given a component and a block (docs/adr/0014).
+"""Compiled loops over missing values, given a component and a block (docs/adr/0014).
 
-A centered tile of rows comes in, with NaN in its gaps; the conditional means of the gaps, less the means, go out in
-their place, with what the gaps change in the density and in the scatter. Given the component, a gap concerns its own
-block only.
+A centered tile of rows has NaN in place of missing values. They are replaced by their conditional means, less the
+means; what they change in the density and in the scatter is added up. Given the component, a missing value concerns its
+own block only.
 
-Within a block with precision P = Σ⁻¹, let d be x − μ with 0 in the gaps m. Then C = P_mm⁻¹ is the covariance of the
-missing values given the others, −C (P d)_m their conditional mean, and log|Σ_oo| = log|Σ| + log|P_mm|.
+Within a block with precision P = Σ⁻¹, let d be x − μ with 0 in place of the missing values m. Then C = P_mm⁻¹ is their
+covariance given the others, −C (P d)_m their conditional mean, and log|Σ_oo| = log|Σ| + log|P_mm|.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ TILE = 128  # rows: with 64 loops are too short, with 256 nothing is gained
 @compiled
 def largest(blocks: Any) -> Any:
     """Number of columns of the largest block."""
-    most = 0
+    widest = 0
     for b in range(len(blocks)):
-        most = max(most, blocks[b, 1] - blocks[b, 0])
-    return most
+        widest = max(widest, blocks[b, 1] - blocks[b, 0])
+    return widest
 
 
 @compiled
@@ -63,7 +63,7 @@ def workspace(p: Any, c: Any) -> Any:
 @compiled
 def square(blocks: Any, whiteners: Any, inverses: Any, largest: Any) -> None:
     """Precisions P = WᵀW of the blocks of at most `largest` columns, flat, from their whiteners W."""
-    for lo, hi, at in blocks:
+    for lo, hi, offset in blocks:
         c = hi - lo
         if c > largest:
             continue
@@ -71,17 +71,17 @@ def square(blocks: Any, whiteners: Any, inverses: Any, largest: Any) -> None:
             for j in range(i + 1):
                 value = 0.0
                 for k in range(i, c):
-                    value += np.float64(whiteners[at + k * c + i]) * whiteners[at + k * c + j]
-                inverses[at + i * c + j] = inverses[at + j * c + i] = value
+                    value += np.float64(whiteners[offset + k * c + i]) * whiteners[offset + k * c + j]
+                inverses[offset + i * c + j] = inverses[offset + j * c + i] = value
 
 
 @compiled
 def single_gains(first: Any, blocks: Any, inverses: Any, gains: Any) -> None:
     """Write ½ (log 2π − log P_jj), what the only gap of a row in a block gains in log-density, in order, (G, p)."""
     for g in range(len(gains)):
-        for lo, hi, at in blocks[first[g] : first[g + 1]]:
+        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
             for i in range(hi - lo):
-                gains[g, lo + i] = 0.5 * (LOG_2PI - np.log(inverses[at + i * (hi - lo + 1)]))
+                gains[g, lo + i] = 0.5 * (LOG_2PI - np.log(inverses[offset + i * (hi - lo + 1)]))
 
 
 @inlined
@@ -125,9 +125,9 @@ def _mark(columns: Any, lo: Any, hi: Any, centered: Any, gaps: Any, block: Any) 
 
 
 @inlined
-def _fill_single(r: Any, i: Any, lo: Any, c: Any, inverses: Any, at: Any, centered: Any) -> Any:
+def _fill_single(r: Any, i: Any, lo: Any, c: Any, inverses: Any, offset: Any, centered: Any) -> Any:
     """Replace the only gap of row r in a block, column i, by its conditional mean, less the mean; return C."""
-    value, row = 0.0, at + i * c
+    value, row = 0.0, offset + i * c
     for j in range(c):
         value += inverses[row + j] * centered[lo + j, r]
     C = 1 / inverses[row + i]
@@ -136,19 +136,21 @@ def _fill_single(r: Any, i: Any, lo: Any, c: Any, inverses: Any, at: Any, center
 
 
 @inlined
-def _same(places: Any, r: Any, last: Any, k: Any, known: Any) -> Any:
+def _same(places: Any, r: Any, last: Any, k: Any, n_known: Any) -> Any:
     """Whether row r has its k gaps in the same places as the last row that had several, which had `known` of them."""
     a = 0
-    while k == known and a < k and places[r, a] == places[last, a]:
+    while k == n_known and a < k and places[r, a] == places[last, a]:
         a += 1
     return a == k
 
 
 @inlined
-def _fill(r: Any, lo: Any, c: Any, k: Any, inverses: Any, at: Any, missing: Any, C: Any, b: Any, centered: Any) -> None:
+def _fill(
+    r: Any, lo: Any, c: Any, k: Any, inverses: Any, offset: Any, missing: Any, C: Any, b: Any, centered: Any
+) -> None:
     """Replace the k missing values of row r in a block by their conditional means, less the mean."""
     for a in range(k):
-        row, value = at + missing[a] * c, 0.0
+        row, value = offset + missing[a] * c, 0.0
         for j in range(c):
             value += inverses[row + j] * centered[lo + j, r]
         b[a] = value
@@ -160,25 +162,25 @@ def _fill(r: Any, lo: Any, c: Any, k: Any, inverses: Any, at: Any, missing: Any,
 
 
 @inlined
-def _invert(inverses: Any, at: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
+def _invert(inverses: Any, offset: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
     """Write C = P_mm⁻¹; return log|P_mm|."""
     if k == 2:  # as most rows with several gaps in a block have
-        row, other = at + missing[0] * c, at + missing[1] * c
+        row, other = offset + missing[0] * c, offset + missing[1] * c
         a, d = inverses[row + missing[0]], inverses[other + missing[1]]
         slope = inverses[other + missing[0]] / a  # products of precisions would leave the range of numbers
         rest = max(d - slope * inverses[other + missing[0]], _PIVOT * d)
         C[0, 0], C[1, 1] = 1 / a + slope * slope / rest, 1 / rest
         C[0, 1] = C[1, 0] = -slope / rest
         return np.log(a) + np.log(rest)
-    return _invert_by_factor(inverses, at, c, k, missing, C, L)
+    return _invert_by_factor(inverses, offset, c, k, missing, C, L)
 
 
 @inlined
-def _invert_by_factor(inverses: Any, at: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
+def _invert_by_factor(inverses: Any, offset: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
     """Write C = P_mm⁻¹ by Cholesky's factor; return log|P_mm|."""
     logdet, determinant = 0.0, 1.0
     for i in range(k):
-        row = at + missing[i] * c
+        row = offset + missing[i] * c
         for j in range(i + 1):
             value = inverses[row + missing[j]]
             for e in range(j):
@@ -208,16 +210,16 @@ def _invert_by_factor(inverses: Any, at: Any, c: Any, k: Any, missing: Any, C: A
 
 
 @inlined
-def _regress(i: Any, c: Any, k: Any, inverses: Any, at: Any, missing: Any, C: Any, b: Any) -> None:
+def _regress(i: Any, c: Any, k: Any, inverses: Any, offset: Any, missing: Any, C: Any, b: Any) -> None:
     """Write by how much the conditional means of the gaps move with column i, −C P_mi, to the coefficients."""
     for a in range(k):
         b[a] = 0
         for e in range(k):
-            b[a] -= C[a, e] * inverses[at + missing[e] * c + i]
+            b[a] -= C[a, e] * inverses[offset + missing[e] * c + i]
 
 
 @inlined
-def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: Any, work: Any, found: Any) -> None:
+def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: Any, work: Any, sums: Any) -> None:
     """Fill the gaps of a tile centered for component g in the blocks some[0] to some[1] − 1.
 
     The distances are corrected for rounding, and the gain in log-density is added.
@@ -225,33 +227,33 @@ def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: 
     Per row and block that is ½ (k log 2π − log|P_mm|), for single gaps the `halves` (p,), and Δ_j counts by
     (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj.
     """
-    distance, gain = found
+    distance, gain = sums
     gaps, block, row = work
     counts, places, marked = block
     C, L, b = row
     columns, blocks, inverses, rounded = density.order[g], density.blocks, density.inverses, len(blurs) > 0
     for at_block in range(some[0], some[1]):
-        lo, hi, at = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
+        lo, hi, offset = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
         c = hi - lo
-        known, last, logdet = 0, 0, 0.0
+        n_known, last, logdet = 0, 0, 0.0
         for t in range(_mark(columns, lo, hi, centered, gaps, block)):
             r = marked[t]
             k, counts[r] = counts[r], 0
             if k == 1 and not rounded:
-                _fill_single(r, places[r, 0], lo, c, inverses, at, centered)
+                _fill_single(r, places[r, 0], lo, c, inverses, offset, centered)
                 gain[r] += halves[lo + places[r, 0]]
                 continue
             missing = places[r]
-            if not _same(places, r, last, k, known):
-                known, last, logdet = k, r, _invert(inverses, at, c, k, missing, C, L)
-            _fill(r, lo, c, k, inverses, at, missing, C, b, centered)
+            if not _same(places, r, last, k, n_known):
+                n_known, last, logdet = k, r, _invert(inverses, offset, c, k, missing, C, L)
+            _fill(r, lo, c, k, inverses, offset, missing, C, b, centered)
             gain[r] += 0.5 * (k * LOG_2PI - logdet)
             for i in range(c if rounded else 0):
                 blur = blurs[columns[lo + i], r]
                 if blur > 0:
-                    _regress(i, c, k, inverses, at, missing, C, b)
+                    _regress(i, c, k, inverses, offset, missing, C, b)
                     for a in range(k):
-                        distance[r] += blur * b[a] * inverses[at + missing[a] * c + i]
+                        distance[r] += blur * b[a] * inverses[offset + missing[a] * c + i]
 
 
 @inlined
@@ -268,29 +270,29 @@ def complete(centered: Any, blurs: Any, g: Any, density: Any, work: Any, sums: A
     columns, blocks, first, inverses = density.order[g], density.blocks, density.first, density.inverses
     rounded = len(blurs) > 0
     for at_block in range(first[g], first[g + 1]):
-        lo, hi, at = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
+        lo, hi, offset = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
         c = hi - lo
-        known, last = 0, 0
+        n_known, last = 0, 0
         for t in range(_mark(columns, lo, hi, centered, gaps, block)):
             r = marked[t]
             k, counts[r] = counts[r], 0
             if k == 1 and not rounded:
-                C_ii = _fill_single(r, places[r, 0], lo, c, inverses, at, centered)
-                scatter[at + places[r, 0] * (c + 1)] += certain[r] * C_ii
+                C_ii = _fill_single(r, places[r, 0], lo, c, inverses, offset, centered)
+                scatter[offset + places[r, 0] * (c + 1)] += certain[r] * C_ii
                 continue
             missing = places[r]
-            if not _same(places, r, last, k, known):
-                known, last = k, r
-                _invert(inverses, at, c, k, missing, C, L)
-            _fill(r, lo, c, k, inverses, at, missing, C, b, centered)
+            if not _same(places, r, last, k, n_known):
+                n_known, last = k, r
+                _invert(inverses, offset, c, k, missing, C, L)
+            _fill(r, lo, c, k, inverses, offset, missing, C, b, centered)
             for a in range(k):
                 for e in range(a + 1):
-                    scatter[at + missing[a] * c + missing[e]] += certain[r] * C[a, e]
+                    scatter[offset + missing[a] * c + missing[e]] += certain[r] * C[a, e]
             for i in range(c if rounded else 0):
                 blur = share[r] * blurs[columns[lo + i], r]
                 if blur > 0:
-                    _regress(i, c, k, inverses, at, missing, C, b)
+                    _regress(i, c, k, inverses, offset, missing, C, b)
                     for a in range(k):
-                        scatter[at + max(missing[a], i) * c + min(missing[a], i)] += blur * b[a]
+                        scatter[offset + max(missing[a], i) * c + min(missing[a], i)] += blur * b[a]
                         for e in range(a + 1):
-                            scatter[at + missing[a] * c + missing[e]] += blur * b[a] * b[e]
+                            scatter[offset + missing[a] * c + missing[e]] += blur * b[a] * b[e]

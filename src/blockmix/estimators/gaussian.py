@@ -245,17 +245,17 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         shared = self.shared_covariance and self.n_components > 1
         grouping = as_grouping(self.grouping, self.random_state)
         wide = worth_rows(rows.n_rows * (self.n_components if shared else 1), rows.n_columns)
-        wide = wide and all(takes_gram(grouping, wanted) for wanted in n_groups)
+        as_rows = wide and rows.is_array and not rows.has_missing and all(takes_gram(grouping, k) for k in n_groups)
         return BlockFamily(
-            n_groups,
-            grouping,
-            FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
-            shared,
-            Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
-            bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
-            rows.total_weight,
-            self.tails == "t",
-            wide and rows.is_array and not rows.has_missing,
+            n_groups=n_groups,
+            grouping=grouping,
+            shape=FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
+            shared=shared,
+            prior=Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
+            price=bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
+            total_weight=rows.total_weight,
+            heavy=self.tails == "t",
+            as_rows=as_rows,
         )
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
@@ -382,7 +382,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         See `blockmix.partition.partition_prices`.
         """
         check_is_fitted(self)
-        return self._parameters.blocks.layout.partition_price if getattr(self, "_groups_chosen", False) else 0.0
+        return self._parameters.blocks.layout.partition_price if self._groups_chosen else 0.0
 
     @property
     def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
@@ -400,11 +400,11 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         """
         check_is_fitted(self)
         layout, states = self._parameters.blocks.layout, self._parameters.blocks.states
-        found: list[tuple[FloatArray | None, ...]] = []
-        for g in range(len(layout.distinct)):
-            blocks = enumerate(layout.models[g], start=int(layout.first[g]))
-            found.append(tuple(model.loadings(states.get(b)) for b, model in blocks))
-        return tuple(found) * layout.n_sharing
+        loadings = [
+            tuple(model.loadings(states.get(b)) for b, model in enumerate(models, start=int(layout.first[d])))
+            for d, models in enumerate(layout.models)
+        ]
+        return tuple(loadings) * layout.n_sharing
 
 
 def _spread_out(parameters: Parameters, total: float) -> list[str]:
@@ -412,10 +412,10 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
     counts = parameters.weights * total
     small = np.flatnonzero((parameters.weights < _SMALL / len(counts)) & (counts >= 1))
     messages = []
+    # tr Σ = Σ L_ij²: factors are 0 above the diagonal.
+    spread = np.array([float((parameters.blocks[g].factors ** 2).sum()) for g in range(len(counts))])
     for g in small:
         others = np.delete(np.arange(len(counts)), g)
-        # tr Σ = Σ L_ij²: factors are 0 above the diagonal.
-        spread = np.array([float((parameters.blocks[h].factors ** 2).sum()) for h in range(len(counts))])
         ratio = spread[g] / np.average(spread[others], weights=counts[others])
         if ratio > _WIDE:
             messages.append(
@@ -435,11 +435,11 @@ def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> Fl
 
 
 def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any) -> FloatArray:
-    """Values of the rows of a chunk, in the units of X, with their gaps filled; scored in the type of the fit."""
+    """Values of the rows of a chunk, in the units of X, with missing ones filled; scored in the type of the fit."""
     if not chunk.has_missing:
         return chunk.X.copy()
-    own = replace(chunk, X=chunk.X.astype(dtype, copy=False))
-    values = expected(own, density, probabilities(scorer(own)))
+    cast = replace(chunk, X=chunk.X.astype(dtype, copy=False))
+    values = expected(cast, density, probabilities(scorer(cast)))
     return np.where(np.isnan(chunk.X), values.astype(chunk.X.dtype), chunk.X)
 
 

@@ -396,7 +396,11 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         if hasattr(model, "loadings_"):
             loadings = np.stack([leading_loadings(*pair) for pair in zip(model.blocks_, model.loadings_, strict=True)])
         pairs = enumerate(zip(self.column_labels_, loadings, strict=True))
-        return [entry for g, (labels, own) in pairs for entry in column_entries(g, names, Partition(labels), own)]
+        return [
+            entry
+            for g, (labels, column_loadings) in pairs
+            for entry in column_entries(g, names, Partition(labels), column_loadings)
+        ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""

@@ -199,10 +199,10 @@ def hierarchical(X: FloatArray, weights: FloatArray, n_components: int, rng: np.
         return filled(np.zeros(len(X), dtype=np.intp), X, weights, n_components)
     if len(heavy) > _TREE_ROWS:
         heavy = np.sort(rng.choice(heavy, _TREE_ROWS, replace=False))
-    found = ward(X[heavy], weights[heavy], n_components)
-    middles = centers(X[heavy], weights[heavy], np.eye(n_components, dtype=X.dtype)[found])
+    cut_labels = ward(X[heavy], weights[heavy], n_components)
+    middles = centers(X[heavy], weights[heavy], np.eye(n_components, dtype=X.dtype)[cut_labels])
     labels = pairwise_distances_argmin(X, middles).astype(np.intp)
-    labels[heavy] = found
+    labels[heavy] = cut_labels
     return filled(labels, X, weights, n_components)
 
 
@@ -312,8 +312,8 @@ def clusterings(
     plain = kmeans(X, weights, n_components, rng, _RESTARTS)
     robust = kmeans(clipped, weights, n_components, rng, _RESTARTS)
     same = np.count_nonzero(plain.T @ robust) == n_components
-    found = {"kmeans": plain} if same else {"kmeans": plain, "clipped": robust}
-    return {**found, "trimmed": trimmed(X, clipped, weights, robust)}
+    partitions = {"kmeans": plain} if same else {"kmeans": plain, "clipped": robust}
+    return {**partitions, "trimmed": trimmed(X, clipped, weights, robust)}
 
 
 def by_ranks(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
@@ -329,12 +329,12 @@ def seeds(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.
     """
     scores, variances = principal_scores(X, weights)
     white = scores / np.sqrt(variances)
-    found = {}
+    partitions = {}
     for i in range(1, SEEDS + 1):
         space = white if i % 2 else X[:, rng.permutation(X.shape[1])[:2]]
         labels = nearest_seed(space, weights, n_components, rng)
-        found[f"seeds {i}"] = filled(labels, X, weights, n_components)
-    return found
+        partitions[f"seeds {i}"] = filled(labels, X, weights, n_components)
+    return partitions
 
 
 def nearest_seed(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> IntArray:
