@@ -19,7 +19,7 @@ from blockmix.em.missing_kernels import (
     TILE,
     complete,
     explain,
-    find_gaps,
+    find_missing,
     inlined,
     largest,
     load_blurs,
@@ -84,8 +84,8 @@ def _add_distances(centered: Any, n: Any, blocks: Any, b: Any, whiteners: Any, w
 def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain: Any) -> None:
     """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
 
-    Δ_j is the variance that the rounding of the value in column j leaves. If values are missing, they are filled first, and
-    what is to be added to the log-density for them is written to gain (m, G). It is None if there are none, so that
+    Δ_j is the variance that the rounding of the value in column j leaves. If values are missing, they are filled first,
+    and what is to be added to the log-density for them is written to gain (m, G). It is None if there are none, so that
     Numba leaves out the code for them.
     """
     location, inverse = units
@@ -103,7 +103,7 @@ def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any,
         n = min(TILE, m - start)
         _load(X, rows[start : start + n], location, inverse, tile)
         if gain is not None:
-            find_gaps(tile, n, work)
+            find_missing(tile, n, work)
             load_blurs(rows[start : start + n], rounding, blurs)
         for g in range(len(level)):
             for r in range(n):
@@ -147,7 +147,7 @@ def block_distances(
         load_blurs(some, rounding, blurs)
         _center(tile, n, order[g], means[g], centered)
         if gain is not None:
-            find_gaps(tile, n, work)
+            find_missing(tile, n, work)
         for b in range(first[g], first[g + 1]):
             for r in range(n):
                 distance[r] = 0
@@ -173,8 +173,8 @@ def responsibilities(joint: Any, weights: Any) -> Any:
             top = max(top, joint[r, g])
         share = 0.0
         for g in range(G):
-            gap = joint[r, g] - top
-            joint[r, g] = 1.0 if gap == 0 else np.exp(gap) if gap > NEGLIGIBLE else 0.0
+            below = joint[r, g] - top
+            joint[r, g] = 1.0 if below == 0 else np.exp(below) if below > NEGLIGIBLE else 0.0
             share += joint[r, g]
         if share > 1:  # most rows have one component only
             for g in range(G):
@@ -189,8 +189,8 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     """Add Σz, Σz(x − μ), ΣzΔ and Σz(x − μ)(x − μ)ᵀ to the sums.
 
     Their shapes are (G,), (G, p) and (G, p); the last is flat and has the lower triangles of the blocks. If values
-    are missing, they are filled, and their conditional covariances are weighted by certain (m, G); it is None if there are
-    none.
+    are missing, they are filled, and their conditional covariances are weighted by certain (m, G); it is None if there
+    are none.
     """
     location, inverse = units
     rounded, variances, codes = rounding
@@ -218,7 +218,7 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
             _load(X, rows, location, inverse, tile)
             _center(tile, n, order[g], means[g], centered)
             if certain is not None:
-                find_gaps(tile, n, work)
+                find_missing(tile, n, work)
                 load_blurs(rows, rounding, blurs)
                 for r in range(n):
                     certain_share[r] = weights[rows[r]] * certain[rows[r], g]
@@ -256,7 +256,7 @@ def _add_scatter(centered: Any, n: Any, blocks: Any, b: Any, scatter: Any) -> No
 
 @compiled
 def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: Any, density: Any, sums: Any) -> None:
-    """Write √share (x − μ_g) of some rows, standardized and with missing values filled, to the first of the sums (k, p).
+    """Write √share (x − μ_g) of some standardized rows with missing values filled to the first of the sums (k, p).
 
     What `moments` adds to the scatter for these is added to the second one, flat. The shares, shape (2, m), are
     those of their conditional covariances and of the rows.
@@ -272,7 +272,7 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
         n = len(some)
         _load(X, some, location, inverse, tile)
         _center(tile, n, order[g], means[g], centered)
-        find_gaps(tile, n, work)
+        find_missing(tile, n, work)
         load_blurs(some, rounding, blurs)
         complete(centered, blurs, g, density, work, (shares[0][some], shares[1][some], scatter))
         for i in range(p):

@@ -19,7 +19,7 @@ from blockmix.blocks.kernels import compiled
 
 # Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
-# Inlined: a call counts references to each array argument, half of the time of a sweep over rows with gaps.
+# Inlined: a call counts references to each array argument, half of the time of a sweep over rows with missing values.
 inlined = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST, forceinline=True)
 
 LOG_2PI = np.log(2 * np.pi)
@@ -49,15 +49,15 @@ def tiles(n: Any) -> Any:
 
 @compiled
 def workspace(p: Any, c: Any) -> Any:
-    """Room for the gaps of a tile of p columns, for those of a block of at most c columns, and for those of one row.
+    """Room for the missing values of a tile of p columns, of a block of at most c columns, and of one row.
 
-    For the tile: where the gaps of each column begin, and their rows. For the block: number and places of the gaps of
-    each row, and the rows with gaps. For the row: C, factor and its inverse, coefficients.
+    For the tile: where those of each column begin, and their rows. For the block: number and places of those of each
+    row, and the rows that have some. For the row: C, factor and its inverse, coefficients.
     """
-    gaps = np.zeros(p + 1, np.int64), np.empty(p * TILE + 1, np.int64)
+    cells = np.zeros(p + 1, np.int64), np.empty(p * TILE + 1, np.int64)
     block = np.zeros(TILE, np.int64), np.empty((TILE, c), np.int64), np.empty(TILE, np.int64)
     row = np.empty((c, c)), np.empty((c, c)), np.empty(c)
-    return gaps, block, row
+    return cells, block, row
 
 
 @compiled
@@ -77,7 +77,7 @@ def square(blocks: Any, whiteners: Any, inverses: Any, largest: Any) -> None:
 
 @compiled
 def single_gains(first: Any, blocks: Any, inverses: Any, gains: Any) -> None:
-    """Write ½ (log 2π − log P_jj), what the only gap of a row in a block gains in log-density, in order, (G, p)."""
+    """Write ½ (log 2π − log P_jj), the gain in log-density of a row's only missing value in a block, (G, p)."""
     for g in range(len(gains)):
         for lo, hi, offset in blocks[first[g] : first[g + 1]]:
             for i in range(hi - lo):
@@ -94,8 +94,8 @@ def load_blurs(rows: Any, rounding: Any, blurs: Any) -> None:
 
 
 @inlined
-def find_gaps(tile: Any, n: Any, work: Any) -> None:
-    """List the rows of the gaps of each column of a tile of n rows."""
+def find_missing(tile: Any, n: Any, work: Any) -> None:
+    """List the rows of the missing values of each column of a tile of n rows."""
     first, rows = work[0]
     count = 0
     for j in range(len(tile)):
@@ -107,9 +107,9 @@ def find_gaps(tile: Any, n: Any, work: Any) -> None:
 
 
 @inlined
-def _mark(columns: Any, lo: Any, hi: Any, centered: Any, gaps: Any, block: Any) -> Any:
-    """Write 0 in the gaps of a block and count those of each row; return the number of rows with gaps."""
-    first, rows = gaps
+def _mark(columns: Any, lo: Any, hi: Any, centered: Any, cells: Any, block: Any) -> Any:
+    """Write 0 for the missing values of a block and count those of each row; return the number of such rows."""
+    first, rows = cells
     counts, places, marked = block
     k = 0
     for i in range(lo, hi):
@@ -126,7 +126,7 @@ def _mark(columns: Any, lo: Any, hi: Any, centered: Any, gaps: Any, block: Any) 
 
 @inlined
 def _fill_single(r: Any, i: Any, lo: Any, c: Any, inverses: Any, offset: Any, centered: Any) -> Any:
-    """Replace the only gap of row r in a block, column i, by its conditional mean, less the mean; return C."""
+    """Replace the only missing value of row r in a block, column i, by its conditional mean less the mean; return C."""
     value, row = 0.0, offset + i * c
     for j in range(c):
         value += inverses[row + j] * centered[lo + j, r]
@@ -137,7 +137,7 @@ def _fill_single(r: Any, i: Any, lo: Any, c: Any, inverses: Any, offset: Any, ce
 
 @inlined
 def _same(places: Any, r: Any, last: Any, k: Any, n_known: Any) -> Any:
-    """Whether row r has its k gaps in the same places as the last row that had several, which had `known` of them."""
+    """Whether row r misses the same k values as the last row that missed several, which missed `n_known`."""
     a = 0
     while k == n_known and a < k and places[r, a] == places[last, a]:
         a += 1
@@ -164,7 +164,7 @@ def _fill(
 @inlined
 def _invert(inverses: Any, offset: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
     """Write C = P_mm⁻¹; return log|P_mm|."""
-    if k == 2:  # as most rows with several gaps in a block have
+    if k == 2:  # as in most rows that miss several values of a block
         row, other = offset + missing[0] * c, offset + missing[1] * c
         a, d = inverses[row + missing[0]], inverses[other + missing[1]]
         slope = inverses[other + missing[0]] / a  # products of precisions would leave the range of numbers
@@ -211,7 +211,7 @@ def _invert_by_factor(inverses: Any, offset: Any, c: Any, k: Any, missing: Any, 
 
 @inlined
 def _regress(i: Any, c: Any, k: Any, inverses: Any, offset: Any, missing: Any, C: Any, b: Any) -> None:
-    """Write by how much the conditional means of the gaps move with column i, −C P_mi, to the coefficients."""
+    """Write by how much the conditional means move with column i, −C P_mi, to the coefficients."""
     for a in range(k):
         b[a] = 0
         for e in range(k):
@@ -220,15 +220,15 @@ def _regress(i: Any, c: Any, k: Any, inverses: Any, offset: Any, missing: Any, C
 
 @inlined
 def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: Any, work: Any, sums: Any) -> None:
-    """Fill the gaps of a tile centered for component g in the blocks some[0] to some[1] − 1.
+    """Fill the missing values of a tile centered for component g in the blocks some[0] to some[1] − 1.
 
     The distances are corrected for rounding, and the gain in log-density is added.
 
-    Per row and block that is ½ (k log 2π − log|P_mm|), for single gaps the `halves` (p,), and Δ_j counts by
+    Per row and block that is ½ (k log 2π − log|P_mm|), for single ones the `halves` (p,), and Δ_j counts by
     (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj.
     """
     distance, gain = sums
-    gaps, block, row = work
+    cells, block, row = work
     counts, places, marked = block
     C, L, b = row
     columns, blocks, inverses, rounded = density.order[g], density.blocks, density.inverses, len(blurs) > 0
@@ -236,7 +236,7 @@ def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: 
         lo, hi, offset = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
         c = hi - lo
         n_known, last, logdet = 0, 0, 0.0
-        for t in range(_mark(columns, lo, hi, centered, gaps, block)):
+        for t in range(_mark(columns, lo, hi, centered, cells, block)):
             r = marked[t]
             k, counts[r] = counts[r], 0
             if k == 1 and not rounded:
@@ -258,13 +258,13 @@ def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: 
 
 @inlined
 def complete(centered: Any, blurs: Any, g: Any, density: Any, work: Any, sums: Any) -> None:
-    """Fill the gaps of a tile centered for component g, and add Σ z C and what rounding leaves of them to the scatter.
+    """Fill the missing values of a tile centered for component g, and add Σ z C and their rounding to the scatter.
 
     `sums` are the weights z and zu of the rows (the scatter of t components is weighted by u, but C is not), and the
     flat scatter, of which the lower triangles count.
     """
     certain, share, scatter = sums
-    gaps, block, row = work
+    cells, block, row = work
     counts, places, marked = block
     C, L, b = row
     columns, blocks, first, inverses = density.order[g], density.blocks, density.first, density.inverses
@@ -273,7 +273,7 @@ def complete(centered: Any, blurs: Any, g: Any, density: Any, work: Any, sums: A
         lo, hi, offset = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
         c = hi - lo
         n_known, last = 0, 0
-        for t in range(_mark(columns, lo, hi, centered, gaps, block)):
+        for t in range(_mark(columns, lo, hi, centered, cells, block)):
             r = marked[t]
             k, counts[r] = counts[r], 0
             if k == 1 and not rounded:

@@ -347,8 +347,8 @@ def nearest_seed(X: FloatArray, weights: FloatArray, n_components: int, rng: np.
     for g in range(n_components):
         sums = np.cumsum(chance)  # what rng.choice does, without its checks: a third of the time
         row = int(np.searchsorted(sums, rng.random_sample() * sums[-1], side="right"))
-        gaps = X - X[min(row, len(X) - 1)]
-        square = np.einsum("ij,ij->i", gaps, gaps)
+        shift = X - X[min(row, len(X) - 1)]
+        square = np.einsum("ij,ij->i", shift, shift)
         labels[square < away] = g
         away = np.minimum(away, square)
         chance = weights * away if (weights * away).any() else weights.astype(float)
@@ -373,8 +373,8 @@ def least_inertia(X: FloatArray, weights: FloatArray, n_components: int, rng: np
 
 def inertia(X: FloatArray, weights: FloatArray, z: FloatArray) -> float:
     """Weighted sum of squared distances of the rows from the centers of hard responsibilities z."""
-    gaps = X - (z @ centers(X, weights, z))
-    return float(weights @ np.einsum("ij,ij->i", gaps, gaps))
+    shift = X - (z @ centers(X, weights, z))
+    return float(weights @ np.einsum("ij,ij->i", shift, shift))
 
 
 def clip(X: FloatArray) -> FloatArray:
