@@ -9,14 +9,15 @@ a single hub, such as a regulator and its genes, or a boiler and its sensors.
 import numpy as np
 
 from blockmix import GaussianBiclustering
-from blockmix.blocks.shapes import BlockFit
+from blockmix.blocks.shapes import BlockFit, BlockModel
 
 
 # begin of the class
-class HubBlock:
+class HubBlock(BlockModel):
     """One hub column, and every other column depends on it alone."""
 
     name = "hub"
+    rank = 2  # two rows are enough: no correlation involves more than two columns
 
     def n_parameters(self, c):
         """c variances, and c − 1 correlations with the hub."""
@@ -25,10 +26,6 @@ class HubBlock:
     def choice_price(self, c, p):
         """The hub is one of c columns."""
         return np.log(max(c, 1))
-
-    def rows_needed(self, c):
-        """Two rows are enough: no correlation involves more than two columns."""
-        return min(c, 2)
 
     def fit(self, S, start=None):
         """Best covariance for S: log|Σ| = Σ log s_j² + Σ log(1 − r_j²), r_j the correlation with the hub."""
@@ -51,18 +48,6 @@ class HubBlock:
     def _losses(self, R):
         """Σ log(1 − r²) for each column as the hub."""
         return np.log1p(-np.minimum(R**2, 1 - 1e-12) * (1 - np.eye(len(R)))).sum(axis=0)
-
-    def scaled(self, state, deviations):
-        """The shape keeps no state between iterations."""
-        return state
-
-    def accepts(self, state, c):
-        """Model files hold no state either."""
-        return False
-
-    def loadings(self, state):
-        """There are no factors."""
-        return None
 
 
 # end of the class

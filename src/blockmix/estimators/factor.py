@@ -95,7 +95,7 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
 
     Warns
     -----
-    FitWarning
+    UserWarning
         Where columns belong together by negative correlations, which this model cannot express: `GaussianBiclustering`
         can.
 

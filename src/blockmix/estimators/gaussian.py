@@ -56,9 +56,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     shared_covariance : bool, default=False
         One covariance, and one partition of the columns, for all components.
     tails : {"normal", "t"}, default="normal"
-        ``"t"`` makes the components multivariate t distributions, one number of degrees of freedom each, in which far
-        rows weigh little: for data with outliers or heavy tails. Their blocks are scale matrices then: the covariance
-        is ν / (ν − 2) times as large, and does not exist for ν ≤ 2.
+        ``"t"`` makes the components multivariate t distributions, one number of degrees of freedom each, in which
+        outliers have little weight. Their blocks are scale matrices then: the covariance is ν / (ν − 2) times as
+        large, and does not exist for ν ≤ 2.
     rounding : bool, default=True
         Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
         can sit on one value of a 0/1, count or rounded column with a variance near 0.
@@ -121,7 +121,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     outlier_scores_ : array of shape (N,)
         Squared Mahalanobis distance of each row from its component, about p for a row of a normal component.
     outliers_ : boolean array of shape (N,)
-        Rows whose score exceeds the 0.999 quantile of χ² with p degrees of freedom: far rows, not necessarily wrong.
+        Rows whose score exceeds the 0.999 quantile of χ² with p degrees of freedom; they need not be wrong.
     outlier_groups_ : array of shape (N,)
         Column group, of its component, in which each row is farthest. See `group_distances`.
     resolution_ : Resolution

@@ -33,8 +33,8 @@ _COLUMNS = 64  # up to which full covariances are swept: beyond that it would ta
 _FEW, _MORE = 10, 15  # sweeps of all clusterings in short EM, and further ones of the best
 _KEPT = 8  # clusterings that have the further sweeps
 _FLOOR = 1e-3  # added to variances, of standardized columns: no cluster can sit on a value that is recorded often
-# Degrees of freedom. The normal likelihood prefers a component of far rows and merges two clusters for it. Under t
-# components far rows cost little.
+# Degrees of freedom. The normal likelihood prefers a component of outliers and merges two clusters for it. Under t
+# components outliers cost little.
 _DEGREES = 5.0
 _NUMBERS = 2**22  # of the products of short EM: 32 MB
 _NEIGHBORS = 7
@@ -179,7 +179,7 @@ def best_start(
     """Numbers of the clusterings, best first after short EM, and responsibilities for the first M-step, shape (N, G).
 
     Short EM fits t components with full covariances. The best has the fewest components with at most p + spare rows,
-    then the highest likelihood. Its responsibilities are returned times the weights of the rows, at most 1: far rows
+    then the highest likelihood. Its responsibilities are returned times the weights of the rows, at most 1: outliers
     count little in the first M-step. Of many rows only a sample is swept, and the clustering itself is returned.
 
     Parameters
