@@ -38,6 +38,8 @@ class Layout:
     Attributes
     ----------
     partitions : tuple of G Partition
+    labels : array of shape (distinct, p)
+        Group of each column in each distinct covariance.
     order : array of shape (G, p)
         Columns of each component, group by group.
     blocks : array of shape (B, 3)
@@ -67,37 +69,35 @@ class Layout:
     def __init__(
         self, distinct: Sequence[Partition], shapes: tuple[tuple[BlockModel, ...], ...] = (), n_sharing: int = 1
     ) -> None:
+        from blockmix.blocks.kernels import block_places  # loads Numba
+
         self.distinct, self.shapes, self.n_sharing = tuple(distinct), shapes, n_sharing
-        self.partitions = self.distinct * n_sharing
-        p, first = distinct[0].n_columns, np.cumsum([0] + [partition.n_groups for partition in distinct])
-        order = np.array([np.argsort(partition.labels, kind="stable") for partition in distinct])
-        c = np.concatenate([partition.sizes for partition in distinct])
-        hi = np.concatenate([np.cumsum(partition.sizes) for partition in distinct])
-        blocks = np.stack([hi - c, hi, np.cumsum(c**2) - c**2], axis=1)
+        self.partitions, p = self.distinct * n_sharing, distinct[0].n_columns
+        self.labels = np.array([partition.labels for partition in distinct])
+        order, blocks, first, self.diagonal = block_places(self.labels)
         self.distinct_blocks: IntArray = blocks
-        self.size = int((c**2).sum())
-        columns = np.tile(np.arange(p), len(distinct))
-        self.diagonal: IntArray = np.repeat(blocks[:, 2] - blocks[:, 0] * (c + 1), c) + columns * np.repeat(c + 1, c)
+        c = blocks[:, 1] - blocks[:, 0]
+        sizes: list[int] = c.tolist()
+        self.size = sum(size * size for size in sizes)
         if n_sharing > 1:
             order, blocks = np.tile(order, (n_sharing, 1)), np.tile(blocks, (n_sharing, 1))
             first = np.arange(n_sharing + 1) * len(self.distinct_blocks)
         self.order, self.blocks, self.first = order, blocks, first
-        self.large: list[list[int]] = self.distinct_blocks[c > SMALL].tolist()
+        self.large: list[list[int]] = self.distinct_blocks[c > SMALL].tolist() if max(sizes) > SMALL else []
         every = (model for models in shapes for model in models)
         self.shaped = [(b, model) for b, model in enumerate(every) if model.name != FULL.name]
-        prices, sizes = partition_prices(p), c.tolist()
-        self.n_parameters = int((c * (c + 1)).sum()) // 2
+        prices = partition_prices(p)
+        self.n_parameters = sum(size * (size + 1) for size in sizes) // 2
         self.partition_price = float(prices[c[c < p]].sum())  # one full group is not a choice
         for b, model in self.shaped:
             self.n_parameters += model.n_parameters(sizes[b]) - sizes[b] * (sizes[b] + 1) // 2
             self.partition_price += model.choice_price(sizes[b], p) + (float(prices[p]) if sizes[b] == p else 0.0)
         self.models = shapes or tuple((FULL,) * partition.n_groups for partition in self.distinct)
-        self.rows_needed = np.array(
-            [
-                max(min(c, model.rank) for c, model in zip(partition.sizes.tolist(), models, strict=True))
-                for partition, models in zip(self.distinct, self.models, strict=True)
-            ]
-        )
+        # Sizes fall, so the first block of a full covariance is its largest.
+        self.rows_needed = np.array([partition.sizes[0] for partition in self.distinct])
+        for d, models in enumerate(shapes):
+            pairs = zip(self.distinct[d].sizes.tolist(), models, strict=True)
+            self.rows_needed[d] = max(min(size, model.rank) for size, model in pairs)
 
     @cached_property
     def owner(self) -> IntArray:
@@ -114,7 +114,7 @@ class Layout:
     def is_same(self, other: Layout) -> bool:
         """Whether groups and shapes are equal."""
         names, others = ([model.name for shapes in layout.models for model in shapes] for layout in (self, other))
-        return self.distinct == other.distinct and names == others
+        return np.array_equal(self.labels, other.labels) and names == others
 
 
 @dataclass(frozen=True, eq=False)

@@ -383,22 +383,49 @@ def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
 
 
 @compiled
-def recenter(scatter: Any, weight: Any, shift: Any, order: Any, blocks: Any, first: Any) -> None:
-    """Move the flat scatter from the old means to the new: subtract n_g d dᵀ with d = shift[g]; lower triangles."""
-    for g in range(len(weight)):
-        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
-            for i in range(hi - lo):
-                d = weight[g] * shift[g, order[g, lo + i]]
-                for j in range(i + 1):
-                    scatter[offset + i * (hi - lo) + j] -= d * shift[g, order[g, lo + j]]
+def block_places(labels: Any) -> Any:
+    """Order of the columns, blocks, first blocks and diagonals of covariances whose columns have these groups.
+
+    The labels have shape (covariances, p).
+    """
+    n, p = labels.shape
+    order, first, offset = np.empty((n, p), np.intp), np.zeros(n + 1, np.intp), 0
+    for g in range(n):
+        for j in range(p):
+            first[g + 1] = max(first[g + 1], first[g] + labels[g, j] + 1)
+    blocks, diagonal, entry_number = np.zeros((first[n], 3), np.intp), np.empty(n * p, np.intp), 0
+    for g in range(n):
+        places = blocks[first[g] : first[g + 1]]
+        for j in range(p):
+            places[labels[g, j], 1] += 1  # the size, until the places are known
+        lo = 0
+        for k in range(len(places)):
+            c = places[k, 1]
+            places[k, 0], places[k, 1], places[k, 2] = lo, lo, offset
+            for i in range(c):
+                diagonal[entry_number] = offset + i * (c + 1)
+                entry_number += 1
+            lo += c
+            offset += c * c
+        for j in range(p):
+            order[g, places[labels[g, j], 1]] = j
+            places[labels[g, j], 1] += 1
+    return order, blocks, first, diagonal
 
 
 @compiled
-def normalize(flat: Any, added: Any, divisors: Any, order: Any, blocks: Any, first: Any) -> Any:
-    """Add to the diagonals of flat scatters (covariances, p) and divide by (covariances,), in place; symmetric blocks.
+def normalize(flat: Any, mass: Any, shift: Any, added: Any, divisors: Any, order: Any, blocks: Any, first: Any) -> Any:
+    """Turn flat scatters into covariances, in place and symmetric; return the least variance of each.
 
-    Returns the least variance of each covariance.
+    The scatters are moved from the old means to the new, n_g d dᵀ less with d = shift (G, p); `added` (covariances, p)
+    goes to their diagonals, and they are divided by `divisors` (covariances,). Their lower triangles count.
     """
+    for g in range(len(mass)):
+        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
+            for i in range(hi - lo):
+                d = mass[g] * shift[g, order[g, lo + i]]
+                for j in range(i + 1):
+                    flat[offset + i * (hi - lo) + j] -= d * shift[g, order[g, lo + j]]
     least = np.full(len(divisors), np.inf)
     for g in range(len(divisors)):
         for lo, hi, offset in blocks[first[g] : first[g + 1]]:
@@ -410,6 +437,15 @@ def normalize(flat: Any, added: Any, divisors: Any, order: Any, blocks: Any, fir
                 flat[offset + i * c + i] = (flat[offset + i * c + i] + added[g, order[g, lo + i]]) / divisors[g]
                 least[g] = min(least[g], flat[offset + i * c + i])
     return least
+
+
+@njit(cache=True, nogil=True)
+def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
+    """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
+    for lo, hi, offset in blocks:
+        for i in range(hi - lo):
+            for j in range(hi - lo):
+                flat[offset + i * (hi - lo) + j] = matrix[columns[lo + i], columns[lo + j]]
 
 
 @compiled

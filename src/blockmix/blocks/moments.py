@@ -78,11 +78,10 @@ class DenseMatrix(np.ndarray[Any, np.dtype[Any]]):
 
         The rows of `blocks`, shape (K, 3), are lo, hi and start.
         """
-        lo, hi, start = blocks.T
-        c = np.repeat(hi - lo, (hi - lo) ** 2)
-        row, column = np.divmod(np.arange(size) - np.repeat(start, (hi - lo) ** 2), c)
-        first = np.repeat(lo, (hi - lo) ** 2)
-        flat: FloatArray = self.view(np.ndarray)[order[first + row], order[first + column]].astype(float)
+        from blockmix.blocks.kernels import gather  # loads Numba
+
+        flat = np.empty(size)
+        gather(self.view(np.ndarray), order, blocks, flat)
         return flat
 
     def row_squares(self) -> FloatArray:

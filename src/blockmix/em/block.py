@@ -163,8 +163,9 @@ class BlockFamily:
             if self.heavy:
                 statistics, states = expanded(statistics, old, self.prior, start)
             blocks = old.blocks if states is None else replace(old.blocks, states=states)
+            shift = statistics.means(old.means) - old.means
             for g, scatter in enumerate(statistics.scatter, start=start):
-                S, n, centered = self._covariance(g, scatter, statistics, old)
+                S, n, centered = self._covariance(g, scatter, statistics, shift)
                 present = blocks[g * n_sharing] if judge else None
                 layout, kept = self._better(S, n, self._proposed(g, S, n), present)
                 changed |= present is None or layout is not present.layout
@@ -177,8 +178,7 @@ class BlockFamily:
         layout = Layout([layout.distinct[0] for layout, _ in chosen], shapes, n_sharing)
         numbers = zip(layout.first.tolist(), chosen, strict=False)
         new_states = {first + b: state for first, (_, kept) in numbers for b, state in kept.items()}
-        means, scatters = statistics.means(old.means), np.concatenate(flat)
-        return from_scatter(statistics, means, layout, scatters, self.prior, new_states, old.degrees_of_freedom)
+        return from_scatter(statistics, old, layout, np.concatenate(flat), self.prior, new_states, centered=True)
 
     def proposals(self, statistics: Statistics, parameters: Parameters) -> list[Partition]:
         """The column groups proposed for each distinct covariance, whether they are better or not.
@@ -186,29 +186,29 @@ class BlockFamily:
         The statistics have the full scatters of all components, which are used up.
         """
         partitions = []
+        shift = statistics.means(parameters.means) - parameters.means
         for g, scatter in enumerate(statistics.scatter):
-            S, n, _ = self._covariance(g, scatter, statistics, parameters)
+            S, n, _ = self._covariance(g, scatter, statistics, shift)
             partitions.append(self._proposed(g, S, n).distinct[0])
         return partitions
 
     def _covariance(
-        self, g: int, scatter: Any, statistics: Statistics, old: Parameters
+        self, g: int, scatter: Any, statistics: Statistics, shift: FloatArray
     ) -> tuple[Covariance, float, Covariance]:
         """Covariance with the prior and what rounding leaves in it, rows that it rests on, and scatter.
 
-        Pseudo-rows count as rows. The scatter is about the new means.
+        Pseudo-rows count as rows. The scatter is about the new means, which are the old ones moved by `shift` (G, p).
         """
-        p, prior, layout = len(scatter), self.prior, old.blocks.layout
-        members = slice(g * layout.n_sharing, (g + 1) * layout.n_sharing)
-        shift = (statistics.means(old.means) - old.means)[members]
+        p, prior, n_sharing = len(scatter), self.prior, len(shift) if self.shared else 1
+        members = slice(g * n_sharing, (g + 1) * n_sharing)
         scatter = as_matrix(scatter)
-        scatter -= type(scatter).of(np.sqrt(statistics.mass[members])[:, None] * shift)
+        scatter -= type(scatter).of(np.sqrt(statistics.mass[members])[:, None] * shift[members])
         weight = float(statistics.weight[members].sum())
-        n = weight + layout.n_sharing * prior.shrinkage
+        n = weight + n_sharing * prior.shrinkage
         if weight < EMPTY * statistics.weight.sum():
             # An empty component has the overall variances and nothing to group.
             return type(scatter).of(np.zeros((1, p))).raised(np.ones(p)), max(n, 2.0), scatter
-        added = statistics.blur[members].sum(axis=0) + layout.n_sharing * (prior.shrinkage + prior.ridge)
+        added = statistics.blur[members].sum(axis=0) + n_sharing * (prior.shrinkage + prior.ridge)
         S = (scatter / n).raised(added / n)
         if not (S.diagonal() > NO_VARIANCE).all():
             raise ValueError(SINGULAR.format(g))

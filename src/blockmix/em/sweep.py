@@ -114,8 +114,6 @@ def _sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     linear in x: O(N p G) for a sweep instead of O(N G Σ c²). At 20 491 × 400, G = 5, largest block 325, the plain sweep
     takes 1.2 s of processor time, this one 0.06 s.
     """
-    from blockmix.blocks.kernels import recenter
-
     layout, means = parameters.blocks.layout, parameters.means
     precision = parameters.blocks[0].precision()
     slopes = means @ precision
@@ -128,9 +126,9 @@ def _sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     constant = rows.n_columns * np.log(2 * np.pi) + parameters.summaries.logdets[0]
     log_likelihood = linear.log_likelihood - 0.5 * (rows.total_weight * constant + float((precision * total).sum()))
     new = linear.means(np.zeros_like(means))
-    within = as_matrix(total - (linear.weight * new.T) @ new)
-    scatter = within.gathered(layout.order[0], layout.distinct_blocks, layout.size)
-    recenter(scatter, -linear.weight, new - means, layout.order, layout.blocks, layout.first)
+    shift = new - means
+    about_old = as_matrix(total - (linear.weight * new.T) @ new + (linear.weight * shift.T) @ shift)
+    scatter = about_old.gathered(layout.order[0], layout.distinct_blocks, layout.size)
     excess = linear.excess - linear.weight[:, None] * means
     return Statistics(log_likelihood, linear.weight, linear.weight, excess, linear.blur, scatter)
 
@@ -198,12 +196,13 @@ def chunk_scatter(
     mass, excess, p = share.sum(axis=0), np.zeros(density.means.shape), density.means.shape[1]
     scatter: Any = np.zeros((0 if as_rows else n_covariances, p, p))
     scatter = RowScatters([GramMatrix.of(np.empty((0, p)))] * n_covariances) if as_rows else scatter
+    values = (chunk.X - chunk.location) * chunk.units[1] if certain is None else np.empty((0, p))
     for g in range(len(excess)):
         weights = np.ascontiguousarray(share[:, g])
         rows = np.flatnonzero(weights)
         number = g - components.start if n_covariances > 1 else 0
         if certain is None:
-            centered = (chunk.X[rows] - chunk.location) * chunk.units[1] - density.means[g]
+            centered = values[rows] - density.means[g]
             centered *= np.sqrt(weights[rows])[:, None]
         else:
             centered, extra = filled(chunk, density, g, rows, np.stack([certain[:, g] * chunk.weights, weights]))
@@ -277,44 +276,42 @@ def _chunk_sums(chunk: Chunk, z: FloatArray) -> FloatArray:
 
 def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:
     """New parameters from the statistics of a sweep; column groups and shapes stay."""
-    from blockmix.blocks.kernels import recenter
-
-    layout, states = old.blocks.layout, old.blocks.states
+    states = old.blocks.states
     if old.degrees_of_freedom is not None:
         statistics, states = expanded(statistics, old, prior)
-    means = statistics.means(old.means)
-    scatter = statistics.scatter.copy()
-    recenter(scatter, statistics.mass, means - old.means, layout.order, layout.blocks, layout.first)
-    return from_scatter(statistics, means, layout, scatter, prior, states, old.degrees_of_freedom)
+    return from_scatter(statistics, old, old.blocks.layout, statistics.scatter.copy(), prior, states)
 
 
 def from_scatter(
     statistics: Statistics,
-    means: FloatArray,
+    old: Parameters,
     layout: Layout,
     scatter: FloatArray,
     prior: Prior,
     states: Mapping[int, FloatArray],
-    freedom: FloatArray | None,
+    centered: bool = False,
 ) -> Parameters:
     """Covariances (scatter + blur + (κ + ρ) I) / (n + κ), pooled over the components that share one.
 
-    The scatter is flat and is used up. The degrees of freedom, if any, were `freedom` in the sweep.
+    The scatter is flat, about the old means or, if centered, about the new, and is used up. The sweep was made with the
+    old parameters.
     """
     from blockmix.blocks.kernels import normalize
 
+    means, mass, freedom = statistics.means(old.means), statistics.mass, old.degrees_of_freedom
+    shift = np.zeros_like(means) if centered else means - old.means
     counts, added = layout.pooled(statistics.weight), layout.pooled(statistics.blur)
     # An empty component has the weight at which it became empty and the overall variances: finite without a prior, and
     # with one no narrower than just before, so that the penalty does not grow.
     least = EMPTY * statistics.weight.sum()
     empty = counts < least
     if empty.any():
-        scatter[empty[layout.owner]] = 0
+        scatter[empty[layout.owner]], mass = 0, np.where(np.repeat(empty, layout.n_sharing), 0, mass)
         added = np.where(empty[:, None], least, added)
         counts = np.where(empty, least, counts)
     added = added + layout.n_sharing * (prior.shrinkage + prior.ridge)
     divisors = counts + layout.n_sharing * prior.shrinkage
-    variances = normalize(scatter, added, divisors, layout.order, layout.blocks, layout.first)
+    variances = normalize(scatter, mass, shift, added, divisors, layout.order, layout.blocks, layout.first)
     if not (variances > NO_VARIANCE).all():
         raise ValueError(SINGULAR.format(int(np.argmin(variances))))
     blocks, _ = best_blocks(layout, scatter, states)
