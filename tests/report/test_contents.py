@@ -10,8 +10,8 @@ import pytest
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, select
 from blockmix.metrics import adjusted_rand
-from blockmix.report.contents import contents
 from blockmix.report.subject import subject_of
+from blockmix.report.writing import contents
 
 
 def document(model: Any, X: Any = None, table: Any = None, **arguments: Any) -> dict[str, Any]:
