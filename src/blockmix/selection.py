@@ -113,9 +113,9 @@ class _Search:
             values = list(self.choices.get(name, (getattr(self.prototype, name),) if self.choices else ()))
             new = more.get(name, ())
             for value in [new] if isinstance(new, str) or not isinstance(new, Iterable) else new:
-                several = isinstance(value, Iterable) and not isinstance(value, str)  # one number per component
-                plain = [int(v) if isinstance(v, np.integer) else v for v in (value if several else [value])]
-                values.append(tuple(plain) if several else plain[0])
+                if isinstance(value, Iterable) and not isinstance(value, str):  # one number per component
+                    value = tuple(int(number) if isinstance(number, np.integer) else number for number in value)
+                values.append(int(value) if isinstance(value, np.integer) else value)
             # Rules with equal settings are one candidate, and True is not 1. The first is kept: earlier rows have it.
             keys = [(type(value), repr(getattr(value, "__dict__", value))) for value in values]
             choices[name] = tuple(value for i, value in enumerate(values) if keys.index(keys[i]) == i)
@@ -208,11 +208,10 @@ class SelectionTable:
             least = ["-" if np.isnan(row.least_stable) else f"{row.least_stable:.2f}"] * len(stability)
             cells = [row.n_components, row.n_column_groups, *row.kind.values(), row.groups or "-", row.outcome]
             words = [",".join(map(str, cell)) if isinstance(cell, tuple) else str(cell) for cell in cells]
-            *words, groups, outcome = [" ".join(word.split()) for word in words]
-            groups = groups if len(groups) <= 24 else groups[:23] + "…"
-            outcome = outcome if len(outcome) <= 60 else outcome[:59] + "…"
-            words = ["*" if row is best else "", *words, groups]
-            lines.append([*words, *numbers, *least, f"{row.seconds:.2f}", outcome])
+            *asked, groups, outcome = [" ".join(word.split()) for word in words]
+            groups, outcome = (s if len(s) <= n else s[: n - 1] + "…" for s, n in ((groups, 24), (outcome, 60)))
+            mark = "*" if row is best else ""
+            lines.append([mark, *asked, groups, *numbers, *least, f"{row.seconds:.2f}", outcome])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         widths[-1] = 0  # the outcome is not padded
         text = ["  ".join(map(str.rjust, line, widths)) for line in lines]
@@ -287,9 +286,7 @@ def select(
     if estimator is not None and not isinstance(estimator, Mixture):
         raise TypeError(f"estimator={estimator!r} must be a mixture such as GaussianBiclustering()")
     kinds = {name: params.pop(name) for name in KINDS if isinstance(params.get(name), (list, tuple))}
-    prototype: Mixture[Any, Any] = clone(GaussianBiclustering() if estimator is None else estimator).set_params(
-        **params
-    )
+    prototype: Any = clone(GaussianBiclustering() if estimator is None else estimator).set_params(**params)
     # The same seed for all pairs, so that a row depends neither on other rows nor on their order.
     if not isinstance(prototype.random_state, Integral):
         seed = int(check_random_state(prototype.random_state).randint(np.iinfo(np.int32).max))
