@@ -61,7 +61,7 @@ def write_topics(
         if n != N:
             raise ValueError(f"{name} has {n} entries for the {N} documents of the fit: give one for each")
     texts = None if documents is None or is_matrix(documents) else as_texts(documents)
-    rated = as_ratings(ratings, N)
+    rated, listed = as_ratings(ratings, N), None if names is None else list(names)
     levels = np.unique([] if rated is None else rated)
     if len(levels) > _MAX_LEVELS:
         levels = levels[:0]
@@ -69,7 +69,7 @@ def write_topics(
         "title": title or f"Topics of {N} documents",
         "estimator": type(model).__name__,
         "facts": _topic_facts(model, rated),
-        "topics": [_topic(model, g, levels, texts, rated, names) for g in range(len(model.topics_))],
+        "topics": [_topic(model, g, levels, texts, rated, listed) for g in range(len(model.topics_))],
         "groups": [
             {
                 "name": name,
