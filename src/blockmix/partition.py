@@ -222,7 +222,7 @@ def describe(partition: Partition, names: list[str], shapes: Sequence[str] = (),
 
     Shapes of the blocks are mentioned where they are not full.
     """
-    groups = grouped_names(partition, names)
+    groups = [[names[j] for j in group] for group in partition.groups]
     together = [group for group in groups if len(group) > 1]
     alone = [group[0] for group in groups if len(group) == 1]
     p, n = partition.n_columns, len(together)
@@ -230,14 +230,8 @@ def describe(partition: Partition, names: list[str], shapes: Sequence[str] = (),
     if n == 1 and not alone and shapes and shapes[0] != "full":
         head += ": all columns are correlated, no part of them stands out"
     lines = [head + (f", {len(alone)} alone" if together and alone else "")]
-    for k, group in enumerate(together):
-        shape = f", {shapes[k]}" if shapes and shapes[k] != "full" else ""
-        lines.append(_line(f"  group {k} ({len(group)}{shape}): ", group, width))
-    if alone:
-        lines.append(_line(f"  alone ({len(alone)}): ", alone, width))
+    for k, group in enumerate([*together, alone] if alone else together):
+        shape = f", {shapes[k]}" if k < n and shapes and shapes[k] != "full" else ""
+        line = f"  {f'group {k}' if k < n else 'alone'} ({len(group)}{shape}): {', '.join(group)}"
+        lines.append(line if len(line) <= width else line[: width - 2].rsplit(", ", 1)[0] + ", …")
     return "\n".join(lines)
-
-
-def _line(head: str, names: list[str], width: int) -> str:
-    text = head + ", ".join(names)
-    return text if len(text) <= width else text[: width - 2].rsplit(", ", 1)[0] + ", …"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
 from numbers import Integral
@@ -79,12 +79,6 @@ class SelectionRow:
     least_stable: float = np.nan
 
     @property
-    def asked(self) -> str:
-        """Column groups and kind of model as text, such as "auto, tails=t"."""
-        kind = (f"{name}={value}" for name, value in self.kind.items())
-        return ", ".join([" ".join(str(self.n_column_groups).split()), *kind])
-
-    @property
     def degenerate(self) -> bool:
         """Whether the likelihood of the fit rests on a penalty, because a component has too few rows."""
         return self.outcome.partition(":")[0] == Outcome.DEGENERATE.value
@@ -113,41 +107,22 @@ class _Search:
         """The search with more candidates; duplicates are dropped."""
         choices = {}
         for name in (*KINDS, "n_components", "n_column_groups"):
-            if name in self.choices or name in more:
-                new = more.get(name, ())
-                new = map(_plain, [new] if isinstance(new, str) or not isinstance(new, Iterable) else new)
-                # Earlier fits have the value of the estimator.
-                earlier = self.choices.get(name, (getattr(self.prototype, name),) if self.choices else ())
-                choices[name] = tuple({_key(value): value for value in (*earlier, *new)}.values())
+            if name not in self.choices and name not in more:
+                continue
+            # Earlier fits have the value of the estimator.
+            values = list(self.choices.get(name, (getattr(self.prototype, name),) if self.choices else ()))
+            new = more.get(name, ())
+            for value in [new] if isinstance(new, str) or not isinstance(new, Iterable) else new:
+                if isinstance(value, Iterable) and not isinstance(value, str):  # one number per component
+                    value = tuple(int(number) if isinstance(number, np.integer) else number for number in value)
+                values.append(int(value) if isinstance(value, np.integer) else value)
+            # Rules with equal settings are one candidate, and True is not 1. The first is kept: earlier rows have it.
+            keys = [(type(value), repr(getattr(value, "__dict__", value))) for value in values]
+            choices[name] = tuple(value for i, value in enumerate(values) if keys.index(keys[i]) == i)
         for G in choices["n_components"]:
             if isinstance(G, bool) or not isinstance(G, Integral) or int(G) < 1:
                 raise ValueError(f"n_components={G!r} must be a whole number that is at least 1, or several of them")
         return replace(self, choices=choices)
-
-    def candidates(self) -> Iterator[SelectionRow]:
-        """All combinations, as rows without a fit.
-
-        One number of column groups per component goes with that many components only, and one component has a shared
-        covariance either way.
-        """
-        either = False in self.choices.get("shared_covariance", ())
-        for values in product(*self.choices.values()):
-            kind = dict(zip(self.choices, values, strict=True))
-            G, K = kind.pop("n_components"), kind.pop("n_column_groups")
-            if (not isinstance(K, tuple) or len(K) == G) and not (G == 1 and either and kind["shared_covariance"]):
-                yield SelectionRow(G, K, kind=kind)
-
-
-def _plain(candidate: Any) -> Any:
-    """A number as an int, one number per component as a tuple, anything else as given."""
-    if isinstance(candidate, Iterable) and not isinstance(candidate, str):
-        return tuple(map(_plain, candidate))
-    return int(candidate) if isinstance(candidate, Integral) and not isinstance(candidate, bool) else candidate
-
-
-def _key(candidate: Any) -> Any:
-    """What distinguishes a candidate: rules with equal settings are one, and True is not 1."""
-    return type(candidate), repr(getattr(candidate, "__dict__", candidate))
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,12 +203,15 @@ class SelectionTable:
         head = ["", "n_components", "n_column_groups", *self.rows[0].kind, "groups", "parameters", *CRITERIA]
         lines = [[*head, *stability, "seconds", "outcome"]]
         for row in self.rows:
-            candidate = row.n_components, row.n_column_groups, *row.kind.values()
             numbers = [str(row.n_parameters), *(f"{getattr(row, name):.1f}" for name in CRITERIA)]
             numbers = ["-"] * len(numbers) if row.model is None else numbers
             least = ["-" if np.isnan(row.least_stable) else f"{row.least_stable:.2f}"] * len(stability)
-            line = ["*" if row is best else "", *map(_text, candidate), _text(row.groups, 24) or "-", *numbers, *least]
-            lines.append([*line, f"{row.seconds:.2f}", _text(row.outcome, 60)])
+            cells = [row.n_components, row.n_column_groups, *row.kind.values(), row.groups or "-", row.outcome]
+            words = [",".join(map(str, cell)) if isinstance(cell, tuple) else str(cell) for cell in cells]
+            *asked, groups, outcome = [" ".join(word.split()) for word in words]
+            groups, outcome = (s if len(s) <= n else s[: n - 1] + "…" for s, n in ((groups, 24), (outcome, 60)))
+            mark = "*" if row is best else ""
+            lines.append([mark, *asked, groups, *numbers, *least, f"{row.seconds:.2f}", outcome])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         widths[-1] = 0  # the outcome is not padded
         text = ["  ".join(map(str.rjust, line, widths)) for line in lines]
@@ -244,11 +222,6 @@ class SelectionTable:
         return "\n".join(text)
 
     __repr__ = __str__
-
-
-def _text(value: Any, width: int = 1000) -> str:
-    text = ",".join(map(str, value)) if isinstance(value, tuple) else " ".join(str(value).split())
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def select(
@@ -313,9 +286,7 @@ def select(
     if estimator is not None and not isinstance(estimator, Mixture):
         raise TypeError(f"estimator={estimator!r} must be a mixture such as GaussianBiclustering()")
     kinds = {name: params.pop(name) for name in KINDS if isinstance(params.get(name), (list, tuple))}
-    prototype: Mixture[Any, Any] = clone(GaussianBiclustering() if estimator is None else estimator).set_params(
-        **params
-    )
+    prototype: Any = clone(GaussianBiclustering() if estimator is None else estimator).set_params(**params)
     # The same seed for all pairs, so that a row depends neither on other rows nor on their order.
     if not isinstance(prototype.random_state, Integral):
         seed = int(check_random_state(prototype.random_state).randint(np.iinfo(np.int32).max))
@@ -340,13 +311,21 @@ def _compare(
     on_iteration: Callable[[Progress], object] | None = None,
 ) -> SelectionTable:
     """The table of the rows and of the other candidates, which are fitted; it warns on behalf of the caller."""
-    candidates = list(search.candidates())
+    choices, candidates = search.choices, list[SelectionRow]()
+    for values in product(*choices.values()):
+        kind = dict(zip(choices, values, strict=True))
+        G, K = kind.pop("n_components"), kind.pop("n_column_groups")
+        # One component has a shared covariance either way.
+        twice = G == 1 and kind.get("shared_covariance") and False in choices["shared_covariance"]
+        # One number of column groups per component goes with that many components only.
+        if not twice and (not isinstance(K, tuple) or len(K) == G):
+            candidates.append(SelectionRow(G, K, kind=kind))
     if not candidates:
-        given = " and ".join(f"{name}={list(search.choices[name])}" for name in ("n_components", "n_column_groups"))
+        given = " and ".join(f"{name}={list(choices[name])}" for name in ("n_components", "n_column_groups"))
         remedy = "give at least one of each, and sequences of column groups as many numbers as there are components"
         raise ValueError(f"{given} make no pair: {remedy}")
-    keys = [(row.n_components, _key(row.n_column_groups), _key(row.kind)) for row in (*rows, *candidates)]
-    missing = [row for row, key in zip(candidates, keys[len(rows) :], strict=True) if key not in keys[: len(rows)]]
+    fitted = [(row.n_components, row.n_column_groups, row.kind) for row in rows]
+    missing = [row for row in candidates if (row.n_components, row.n_column_groups, row.kind) not in fitted]
     new, messages, texts = list[SelectionRow](), list[Warning](), list[str]()
     try:
         for candidate in missing:

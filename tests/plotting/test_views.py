@@ -5,18 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from blockmix.blocks.blocks import Blocks
 from blockmix.partition import Partition
-from blockmix.plotting.views import aligned_labels, binned, board_view, observed_correlation
+from blockmix.plotting.views import aligned_labels, binned, board_view, component_view
+
+
+def observed(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    p = X.shape[1]
+    R = component_view(Blocks.of(np.eye(p), Partition.separate(p)), X, weights, None).observed
+    assert R is not None
+    return R
 
 
 def test_observed_correlations_are_those_of_the_weighted_rows() -> None:
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((40, 3)), rng.integers(0, 3, 40).astype(float)
-    assert np.allclose(observed_correlation(X, w), np.corrcoef(np.repeat(X, w.astype(int), axis=0).T))
+    assert np.allclose(observed(X, w), np.corrcoef(np.repeat(X, w.astype(int), axis=0).T))
     X[:, 1] = 2.0
-    R = observed_correlation(X, w)
+    R = observed(X, w)
     assert R[1].tolist() == [0, 1, 0] and np.isfinite(R).all()
-    assert np.array_equal(observed_correlation(X, np.zeros(40)), np.eye(3))
+    assert np.array_equal(observed(X, np.zeros(40)), np.eye(3))
 
 
 def test_observed_correlations_with_missing_values_are_those_of_the_rows_that_have_both() -> None:
@@ -24,7 +32,7 @@ def test_observed_correlations_with_missing_values_are_those_of_the_rows_that_ha
     X = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 4))
     weights = rng.random(300)
     X[rng.random(X.shape) < 0.2] = np.nan
-    R = observed_correlation(X, weights)
+    R = observed(X, weights)
     centered = X - np.array([np.average(x[~np.isnan(x)], weights=weights[~np.isnan(x)]) for x in X.T])
     for i in range(4):
         for j in range(4):
@@ -32,7 +40,7 @@ def test_observed_correlations_with_missing_values_are_those_of_the_rows_that_ha
             a, b, w = centered[both, i], centered[both, j], weights[both]
             assert R[i, j] == pytest.approx((w * a * b).sum() / np.sqrt((w * a * a).sum() * (w * b * b).sum()))
     X[:, 2] = np.nan
-    assert observed_correlation(X)[2].tolist() == [0, 0, 1, 0]
+    assert observed(X)[2].tolist() == [0, 0, 1, 0]
 
 
 def test_means_over_bins_leave_missing_values_out() -> None:

@@ -15,7 +15,7 @@ from browsing import Visit, needs_browser
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
 from blockmix.grouping import HierarchicalGrouping
-from blockmix.plotting.views import observed_correlation
+from blockmix.plotting.views import component_view
 from blockmix.report import write_report
 
 pytestmark = needs_browser
@@ -59,7 +59,7 @@ def test_the_slider_cuts_the_tree_as_python_does(visit: Visit, wine: Any) -> Non
     names, weights = list(X.columns), model.predict_proba(X)
     for g in range(3):
         assert ordered(visit.groups(g)) == as_sets(model.column_labels_[g], names)
-        R = observed_correlation(X.to_numpy(), weights[:, g])
+        R = component_view(model.blocks_[g], X.to_numpy(), weights[:, g], model).observed
         for K in range(1, 14):
             visit.choose(g, K)
             expected = HierarchicalGrouping().group(R, K).partition.labels
@@ -94,7 +94,7 @@ def test_hover_and_keys_show_names_and_values(visit: Visit, wine: Any) -> None:
     maps = page.locator("#component-0 canvas.raster")
     lines = corner(page, maps.first)
     i, j = (X.columns.get_loc(line.split(" · ")[0]) for line in lines[:2])
-    R = observed_correlation(X.to_numpy(), model.predict_proba(X)[:, 0])
+    R = component_view(model.blocks_[0], X.to_numpy(), model.predict_proba(X)[:, 0], model).observed
     assert lines[2].startswith("observed ") and number(lines[2].split()[1]) == pytest.approx(R[i, j], abs=0.0101)
     assert lines[3] == "estimated 0.00"
     together = corner(page, maps.nth(2))[-1]

@@ -10,8 +10,8 @@ import pytest
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, select
 from blockmix.metrics import adjusted_rand
-from blockmix.report.contents import contents
 from blockmix.report.subject import subject_of
+from blockmix.report.writing import contents
 
 
 def document(model: Any, X: Any = None, table: Any = None, **arguments: Any) -> dict[str, Any]:
@@ -89,10 +89,11 @@ def test_a_column_that_does_not_vary_in_a_component() -> None:
 
 def test_the_table_the_warnings_and_the_parameters_are_shown(wine: Any) -> None:
     with pytest.warns(UserWarning, match="the edge of 1 … 2 tried"):
-        table = select(wine.X, [1, 2], random_state=0, max_iter=2)
+        table = select(wine.X, [1, 2], tails=["normal"], random_state=0, max_iter=2)
     with pytest.warns(UserWarning, match="max_iter=2"):
         model = GaussianBiclustering(2, max_iter=2, random_state=0).fit(wine.X)
     data = document(model, wine.X, table)
     assert any("max_iter=2" in text for text in data["warnings"])
     assert [row["best"] for row in data["selection"]["rows"]] == [row is table.best_ for row in table.rows]
+    assert {row["asked"] for row in data["selection"]["rows"]} == {"auto, tails=normal"}
     assert {"name": "max_iter", "value": "2", "default": False} in data["made"]["parameters"]

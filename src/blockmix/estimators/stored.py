@@ -21,7 +21,7 @@ from blockmix.em.loop import LoopState
 from blockmix.em.parameters import Parameters
 from blockmix.estimators.importance import Topic
 from blockmix.estimators.terms import Lexicon, RelativeTfidf, as_weighting, default_vectorizer
-from blockmix.files.values import Codec, Codecs, attributes, write_object
+from blockmix.files.values import METADATA, TAG, Codec, Codecs, write_object
 from blockmix.grouping import GROUPINGS, RULES, Grouping, Rule
 from blockmix.partition import FloatArray, Partition
 from blockmix.rows import Resolution
@@ -187,7 +187,7 @@ def _has_plain_attributes(value: Any) -> bool:
     if cls.__module__.startswith("blockmix.estimators."):
         return True
     fitting = hasattr(value, "__dict__") and isinstance(value, (Grouping, Rule, BlockModel))
-    return fitting and inspect.signature(cls).parameters.keys() >= attributes(value).keys()
+    return fitting and inspect.signature(cls).parameters.keys() >= vars(value).keys() - {METADATA}
 
 
 VALUES = Codecs(
@@ -215,4 +215,6 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     name = type(estimator).__name__
     if not type(estimator).__module__.startswith("blockmix."):
         raise TypeError(f"{name} is not an estimator of blockmix, so load would not know it: pickle it instead")
-    write_object(path, name, attributes(estimator), VALUES)
+    content = {TAG: name, **vars(estimator)}
+    content.pop(METADATA, None)
+    write_object(path, content, VALUES)

@@ -52,8 +52,8 @@ class Checkpoint:
     def write(self, start: str, state: Any) -> None:
         """Store the state of a start."""
         self._states[start] = state
-        content = {"settings": self._settings, "columns": self._columns, "states": self._states}
-        write_object(self._path, CHECKPOINT, content, self._codecs)
+        content = {TAG: CHECKPOINT, "settings": self._settings, "columns": self._columns, "states": self._states}
+        write_object(self._path, content, self._codecs)
 
     def remove(self) -> None:
         """Remove the file: the fit has ended."""

@@ -19,16 +19,8 @@ from numpy.typing import NDArray
 from blockmix.files.archive import PLAIN, Refusal, write_archive
 
 TAG = "$"
+METADATA = "_metadata_request"  # an attribute that scikit-learn's routing leaves, which is not stored
 Places = dict[int, tuple[int, NDArray[Any]]]  # arrays of a file and their numbers, by id
-
-
-def attributes(value: Any) -> dict[str, Any]:
-    """The attributes of an object, without scikit-learn's metadata requests."""
-    return {name: item for name, item in vars(value).items() if name != "_metadata_request"}
-
-
-def _constructor_arguments(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in inspect.signature(type(value)).parameters}
 
 
 @dataclass(frozen=True)
@@ -40,7 +32,7 @@ class Codec:
     cls : type
     check : callable, optional
         Raises an exception for an object that is not valid.
-    arguments : callable
+    arguments : callable, optional
         Returns the arguments of an object, by name.
     build : callable, optional
         Returns the object with these arguments, or raises an exception; the class by default.
@@ -50,7 +42,7 @@ class Codec:
 
     cls: type
     check: Callable[[Any], object] | None = None
-    arguments: Callable[[Any], dict[str, Any]] = _constructor_arguments
+    arguments: Callable[[Any], dict[str, Any]] | None = None
     build: Callable[..., Any] | None = None
     name: str = ""
 
@@ -85,16 +77,19 @@ class Codecs:
             return None
         if cls in self._names:
             name = self._names[cls]
-            return {TAG: name, **self.by_name[name].arguments(value)}
-        storable = cls.__name__ not in self.by_name and self._otherwise(value)
-        return {TAG: cls.__name__, **attributes(value)} if storable else None
+            if (arguments := self.by_name[name].arguments) is not None:
+                return {TAG: name, **arguments(value)}
+            return {TAG: name, **{key: getattr(value, key) for key in inspect.signature(cls).parameters}}
+        if cls.__name__ in self.by_name or not self._otherwise(value):
+            return None
+        return {TAG: cls.__name__, **{key: item for key, item in vars(value).items() if key != METADATA}}
 
 
-def write_object(path: str | os.PathLike[str], name: str, content: Mapping[str, Any], codecs: Codecs) -> None:
-    """Write an object as its name and its attributes."""
+def write_object(path: str | os.PathLike[str], content: Mapping[str, Any], codecs: Codecs) -> None:
+    """Write an object as its attributes; the key "$" names its class."""
     arrays: Places = {}
-    packed = {key: pack(value, key, codecs, arrays) for key, value in content.items()}
-    write_archive(path, {TAG: name, **packed}, (array for _, array in arrays.values()))
+    packed = {key: value if key == TAG else pack(value, key, codecs, arrays) for key, value in content.items()}
+    write_archive(path, packed, (array for _, array in arrays.values()))
 
 
 def pack(value: Any, where: str, codecs: Codecs, arrays: Places) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.plotting.style import axes_or_new, color_scale, current, name_columns, new_axes, points
-from blockmix.plotting.views import binned, bins, board_view
+from blockmix.plotting.views import binned, board_view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -127,7 +127,8 @@ def _draw_matrix(
     p, order = partition.n_columns, partition.order
     if R.shape != (p, p):
         raise ValueError(f"a correlation matrix of shape {R.shape} does not fit a partition of {p} columns")
-    cells = bins(p, MAX_PIXELS)
+    m = min(p, MAX_PIXELS)
+    cells = np.arange(m + 1) * p // m
     values = binned(R[np.ix_(order, order)], cells, cells)
     map_name, lowest = (current().shares, 0.0) if shares else (current().signed, -1.0)
     image = ax.imshow(_sharp(values), cmap=map_name, vmin=lowest, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))

@@ -45,34 +45,30 @@ class ComponentView(NamedTuple):
 
 
 def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | None, model: Any) -> ComponentView:
-    """View of a component with this covariance, from rows X, shape (N, p), that count `weights`, shape (N,)."""
-    estimated = correlation(block.dense())
-    observed = None if X is None else observed_correlation(X, weights)
+    """View of a component with this covariance, from rows X, shape (N, p), that count `weights`, shape (N,).
+
+    A column that does not vary is uncorrelated with all others. With missing values, the correlation of two columns is
+    that of the rows that have both.
+    """
+    estimated, observed, total = correlation(block.dense()), None, None
+    if X is not None and np.isnan(X).any():
+        observed = _pairwise_correlation(X, np.ones(len(X)) if weights is None else weights)
+    elif X is not None:
+        for start in range(0, len(X), _CHUNK):  # in chunks: selecting and centering the rows copies them
+            rows, counts = X[start : start + _CHUNK], None if weights is None else weights[start : start + _CHUNK]
+            if counts is not None:
+                counted = counts > 1e-9  # rows of other components would only cost time
+                rows, counts = rows[counted], counts[counted]
+            moments = Moments.of(rows.astype(float, copy=False), counts)
+            total = moments if total is None else total.merge(moments)
+        assert total is not None
+        S = total.scatter
+        varies = S.diagonal() > 0
+        S = np.where(varies[:, None] & varies, S, 0.0)
+        np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
+        observed = correlation(S)
     tree = tree_of(getattr(model, "grouping", None)).tree(estimated if observed is None else observed)
     return ComponentView(block.partition, estimated, observed, tree)
-
-
-def observed_correlation(X: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Correlation of weighted rows, shape (p, p); a column that does not vary is uncorrelated with all others.
-
-    With missing values, the correlation of two columns is that of the rows that have both.
-    """
-    if np.isnan(X).any():
-        return _pairwise_correlation(X, np.ones(len(X)) if weights is None else weights)
-    total = None
-    for start in range(0, len(X), _CHUNK):  # in chunks: selecting and centering the rows copies them
-        rows, counts = X[start : start + _CHUNK], None if weights is None else weights[start : start + _CHUNK]
-        if counts is not None:
-            counted = counts > 1e-9  # rows of other components would only cost time
-            rows, counts = rows[counted], counts[counted]
-        moments = Moments.of(rows.astype(float, copy=False), counts)
-        total = moments if total is None else total.merge(moments)
-    assert total is not None
-    S = total.scatter
-    varies = S.diagonal() > 0
-    S = np.where(varies[:, None] & varies, S, 0.0)
-    np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
-    return np.asarray(correlation(S))
 
 
 def _pairwise_correlation(X: FloatArray, weights: FloatArray) -> FloatArray:
@@ -126,25 +122,14 @@ def board_view(X: FloatArray, labels: IntArray, columns: IntArray, max_cells: tu
         for _ in range(15):
             direction = (centered @ direction) @ centered
             direction /= max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
-        starts = len(order) + bins(len(rows), max(1, max_cells[0] * len(rows) // len(labels)))
+        n, m = len(rows), min(len(rows), max(1, max_cells[0] * len(rows) // len(labels)))
+        row_bins += (len(order) + np.arange(1, m + 1) * n // m).tolist()  # as even as possible
         order = np.append(order, rows[np.argsort(centered @ direction, kind="stable")])
-        row_bins += starts[1:].tolist()
-    column_bins = bins(len(columns), max_cells[1])
+    p, m = len(columns), min(len(columns), max_cells[1])
+    column_bins = np.arange(m + 1) * p // m
     values = binned(Z[np.ix_(order, columns)], np.array(row_bins), column_bins)
     limit = float(np.clip(np.nanquantile(np.abs(values), 0.99), 0.5, 4))
     return BoardView(values, limit, order, np.array(row_bins), column_bins)
-
-
-def bins(n: int, max_bins: int) -> IntArray:
-    """At most `max_bins` bins of n items, as even as possible.
-
-    Examples
-    --------
-    >>> bins(10, 3)
-    array([ 0,  3,  6, 10])
-    """
-    count = min(n, max_bins)
-    return np.arange(count + 1) * n // count
 
 
 def binned(values: FloatArray, row_bins: IntArray, column_bins: IntArray) -> FloatArray:

@@ -6,19 +6,17 @@ missing values, the list of the rows and the map of the rows. A function returns
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import randomized_svd
 
-from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import correlation
 from blockmix.grouping.grouping import cut, leaf_order
-from blockmix.partition import FloatArray, IntArray, leading_loadings
-from blockmix.plotting.views import ComponentView, binned, bins, board_view, component_view
-from blockmix.report.subject import MAX_ROWS, Centers, Subject, encoded, finite, fractions
+from blockmix.partition import FloatArray, IntArray
+from blockmix.plotting.views import binned, board_view, component_view
+from blockmix.report.subject import MAX_ROWS, Subject, encoded, fractions
 
 MAX_SIDE = 800  # pixels of one map: few screens show it wider
 _MAX_MAP_PIXELS = 2_400_000  # of all correlation maps together: 3.2 MB as base64
@@ -29,32 +27,27 @@ _COMPARED = 400  # least certain rows that have neighbors: all pairs of rows wou
 
 
 def components(subject: Subject) -> list[dict[str, Any]]:
-    """Maps, tree and groups of each component."""
-    # One view at a time: the p × p matrices of all components may not fit into memory.
+    """Maps, tree and groups of each component; a shared covariance has one map, of the rows minus their means."""
+    X, z = subject.X, subject.z
     n_maps = len(subject.column_labels) * (1 if subject.stability is None else 1.5)
     side = min(MAX_SIDE, int(np.sqrt(_MAX_MAP_PIXELS / n_maps)))
-    return [_component(subject, g, name, view, side) for g, (name, view) in enumerate(_views(subject))]
-
-
-def _views(subject: Subject) -> Iterator[tuple[str, ComponentView]]:
-    """View of each component in turn; a shared covariance has one, of the rows minus their component's mean."""
-    model, X = subject.model, subject.X
     if subject.centers is None:
-        yield "All rows", component_view(subject.covariances[0], X, None, model)
-    elif len(subject.covariances) < len(model.weights_):
-        residuals = None if X is None else X - model.means_[subject.row_labels]
-        yield "All components", component_view(subject.covariances[0], residuals, None, model)
-    else:
-        for g, block in enumerate(subject.covariances):
-            z = None if subject.z is None else np.ascontiguousarray(subject.z[:, g])
-            yield f"Component {g}", component_view(block, X, z, model)
+        return [_component(subject, 0, "All rows", X, None, side)]
+    if len(subject.covariances) < len(subject.model.weights_):
+        residuals = None if X is None else X - subject.model.means_[subject.row_labels]
+        return [_component(subject, 0, "All components", residuals, None, side)]
+    weights = [None if z is None else np.ascontiguousarray(z[:, g]) for g in range(len(subject.covariances))]
+    return [_component(subject, g, f"Component {g}", X, each, side) for g, each in enumerate(weights)]
 
 
-def _component(subject: Subject, g: int, name: str, view: ComponentView, side: int) -> dict[str, Any]:
+def _component(
+    subject: Subject, g: int, name: str, X: FloatArray | None, weights: FloatArray | None, side: int
+) -> dict[str, Any]:
     """One component; its maps have its columns in leaf order, in which the groups of every cut are contiguous."""
+    view = component_view(subject.covariances[g], X, weights, subject.model)
     partition, order = view.partition, leaf_order(view.tree)
-    in_order, cells = np.ix_(order, order), bins(len(order), side)
-    m = len(cells) - 1
+    p, m = len(order), min(len(order), side)
+    in_order, cells = np.ix_(order, order), np.arange(m + 1) * p // m
     # Two symmetric matrices in one of shape (m, m + 1): the estimated one below, the observed one above.
     both = np.zeros((m, m + 1))
     both[:, :m] = np.tril(binned(view.estimated[in_order], cells, cells))
@@ -85,51 +78,34 @@ def _component(subject: Subject, g: int, name: str, view: ComponentView, side: i
     }
 
 
-def loadings(subject: Subject) -> list[list[float | None]] | None:
-    """Correlation of each column with the factor of its group, by component; None for a model without loadings."""
-    model = subject.model
-    if not hasattr(model, "loadings_"):
-        return None
-    blocks, factors = model.blocks_, model.loadings_
-    each = [(blocks, factors)] if subject.centers is None else zip(blocks, factors, strict=True)
-    return [[finite(value) for value in leading_loadings(*pair).tolist()] for pair in each]
-
-
 def differences(subject: Subject) -> dict[str, Any] | None:
     """Differences of the columns and scores of the column groups by component; None for a single component.
 
     All come from the fitted means and variances, so they need no rows, and outliers count in a t mixture as little as
     in its fit. The difference of a column is (mean of the component − mean of all others) / standard deviation within
     components. With weights π, μ − Σ_h≠g π_h μ_h / (1 − π_g) is (μ − overall mean) / (1 − π_g).
+    The score of a group of several columns is the mean of its standardized columns. A column that correlates negatively
+    with the column of strongest correlations counts with the opposite sign.
     """
     centers = subject.centers
     if centers is None or len(centers.weights) < 2:
         return None
     rest = np.maximum(1 - centers.weights, np.finfo(float).eps)
     max_groups = max(3, _PROFILES // len(subject.covariances))
-    scores = [group_scores(centers.standardized, block, max_groups) for block in subject.covariances]
+    scores: list[list[list[float]]] = []
+    for covariance in subject.covariances:
+        blocks, groups = covariance.blocks, [group for group in covariance.partition.groups if len(group) > 1]
+        scores.append([])
+        for block, group in zip(blocks, groups[:max_groups], strict=False):  # the largest groups come first
+            R = correlation(block)
+            central = np.abs(R).sum(axis=0).round(9).argmax()  # two columns tie: the first, whatever the rounding
+            signs = np.where(R[central] < 0, -1.0, 1.0)
+            scores[-1].append(np.round(centers.standardized[:, group] @ signs / len(group), 3).tolist())
     return {
         "columns": np.round(centers.standardized / rest[:, None], 3).tolist(),
         "means": [[float(f"{value:.4g}") for value in row] for row in subject.model.means_.astype(float).tolist()],
-        "groups": [np.round(score, 3).tolist() for score in scores],
+        "groups": scores,
     }
-
-
-def group_scores(means: FloatArray, covariance: Blocks, max_groups: int) -> FloatArray:
-    """Mean scores of components with standardized means (G, p) in the largest groups of several columns, (K, G).
-
-    The score of a group is the mean of its standardized columns. A column that correlates negatively with the column of
-    strongest correlations counts with the opposite sign.
-    """
-    groups = [(k, group) for k, group in enumerate(covariance.partition.groups) if len(group) > 1][:max_groups]
-    scores = np.empty((len(groups), len(means)))
-    blocks = covariance.blocks if groups else ()
-    for i, (k, group) in enumerate(groups):
-        R = correlation(blocks[k])
-        central = np.abs(R).sum(axis=0).round(9).argmax()  # two columns tie: the first, whatever the rounding errors
-        signs = np.where(R[central] < 0, -1.0, 1.0)
-        scores[i] = means[:, group] @ signs / len(group)
-    return scores
 
 
 def checkerboard(subject: Subject, leaves: IntArray) -> dict[str, Any] | None:
@@ -153,12 +129,9 @@ def checkerboard(subject: Subject, leaves: IntArray) -> dict[str, Any] | None:
     }
 
 
-def missing_values(subject: Subject) -> dict[str, Any] | None:
+def missing_values(X: FloatArray, labels: IntArray, G: int) -> dict[str, Any]:
     """Number of missing values, and their share in each column that has any, in all rows and by component."""
-    X, labels = subject.X, subject.row_labels
-    if X is None or labels is None or not np.isnan(X).any():
-        return None
-    missing, G = np.isnan(X), len(subject.column_labels)
+    missing = np.isnan(X)
     columns = np.flatnonzero(missing.any(axis=0))
     counts = np.stack([missing[labels == g].sum(axis=0) for g in range(G)])
     sizes = np.maximum(np.bincount(labels, minlength=G), 1)
@@ -183,12 +156,17 @@ def row_list(subject: Subject) -> dict[str, Any] | None:
         largest = z.max(axis=1)
         runner_up = np.argsort(z, axis=1, kind="stable")[:, -2]
         least = np.argsort(largest, kind="stable")[:_COMPARED]
+        n = min(_NEIGHBORS + 1, len(z))
+        search = NearestNeighbors(n_neighbors=n, algorithm="brute").fit(subject.Z)
+        near = search.kneighbors(subject.Z[least], return_distance=False)
+        others = near != least[:, None]
+        others[others.all(axis=1), -1] = False  # copies of a row may hide it
         certainty = {
             "own": fractions(largest),
             "next": runner_up.tolist(),
             "nextOwn": fractions(z[np.arange(len(z)), runner_up]),
             "compared": least.tolist(),
-            "neighbors": neighbors(subject.Z, least).tolist(),
+            "neighbors": near[others].reshape(len(least), n - 1).tolist(),
         }
     # Distances are those of the fit: other rows have none.
     if hasattr(model, "outlier_scores_") and np.array_equal(model.row_labels_, labels):
@@ -200,21 +178,13 @@ def row_list(subject: Subject) -> dict[str, Any] | None:
     return {"certainty": certainty, "far": far}
 
 
-def neighbors(Z: FloatArray, rows: IntArray) -> IntArray:
-    """The rows nearest to each of the given ones, nearest first, shape (rows, at most 3)."""
-    n = min(_NEIGHBORS + 1, len(Z))
-    near = NearestNeighbors(n_neighbors=n, algorithm="brute").fit(Z).kneighbors(Z[rows], return_distance=False)
-    others = near != rows[:, None]
-    others[others.all(axis=1), -1] = False  # copies of a row may hide it
-    return np.asarray(near[others].reshape(len(rows), n - 1))
-
-
 def row_map(subject: Subject) -> dict[str, Any] | None:
     """The rows on two axes that separate the components; principal axes where there are too few components."""
     Z, labels, sample = subject.Z, subject.row_labels, subject.sample
     if Z is None or labels is None or Z.shape[1] < 2 or len(labels) < 3:
         return None
-    scores, names = _axes(subject, Z)
+    axes, names = _axes(subject, Z)
+    scores = np.stack(axes, axis=1)
     low, high = np.quantile(scores, [0.005, 0.995], axis=0)
     room = 0.25 * np.maximum(high - low, np.finfo(float).tiny)
     low, high = np.maximum(low - room, scores.min(axis=0)), np.minimum(high + room, scores.max(axis=0))
@@ -231,41 +201,35 @@ def row_map(subject: Subject) -> dict[str, Any] | None:
     }
 
 
-def _axes(subject: Subject, Z: FloatArray) -> tuple[FloatArray, list[str]]:
-    """Scores of the rows on two axes, shape (N, 2), and the names of the axes."""
-    directions: FloatArray = np.empty((Z.shape[1], 0))
-    shares: list[float] = []
-    if subject.centers is not None and len(subject.centers.weights) > 1:
-        directions, shares = _discriminants(subject.centers, subject.model.blocks_)
-    names = [f"discriminant axis {k + 1}, {share:.0%} of the differences" for k, share in enumerate(shares)]
-    scores = [Z @ direction for direction in directions.T]
-    residual = Z - Z.mean(axis=0)
+def _axes(subject: Subject, Z: FloatArray) -> tuple[list[FloatArray], list[str]]:
+    """Scores of the rows on two axes, each of shape (n,), and the names of the axes.
+
+    Discriminant axes are directions v of largest vᵀBv / vᵀWv for standardized rows. W is the fitted covariance within
+    components. B = Σ_g π_g (μ_g − μ)(μ_g − μ)ᵀ has rank G − 1, so v = W⁻¹M u, where B = MMᵀ and u is a leading
+    eigenvector of MᵀW⁻¹M. Where there are fewer than two, principal axes of what they leave follow.
+    """
+    scores: list[FloatArray] = []
+    names, centers = list[str](), subject.centers
+    if centers is not None and len(centers.weights) > 1:
+        blocks = zip(centers.weights, subject.model.blocks_, strict=True)
+        W = sum(weight * block.dense() for weight, block in blocks) / np.outer(centers.scale, centers.scale)
+        M = (centers.standardized * np.sqrt(centers.weights)[:, None]).T
+        solved = np.linalg.solve(W, M)
+        values, vectors = np.linalg.eigh(M.T @ solved)
+        for k in (-1, -2):
+            if values[k] > 1e-6:
+                scores.append(Z @ (solved @ vectors[:, k] / np.sqrt(values[k])))
+                share = values[k] / values[values > 0].sum()
+                names.append(f"discriminant axis {-k}, {share:.0%} of the differences")
+    n_discriminants, residual = len(scores), Z - Z.mean(axis=0)
     total = float(np.square(residual).sum())
     for k in range(2):
         if k == len(scores):
             U, s, _ = randomized_svd(residual, 1, random_state=0)
             scores.append(U[:, 0] * s[0])
-            names.append(f"principal axis {k - len(shares) + 1}, {s[0] ** 2 / total:.0%} of the variance")
+            names.append(f"principal axis {k - n_discriminants + 1}, {s[0] ** 2 / total:.0%} of the variance")
         centered = scores[k] - scores[k].mean()
         square = float(centered @ centered)
         if square > 0:  # what the regression of the columns on this score leaves
             residual = residual - np.outer(centered, centered @ residual / square)
-    return np.stack(scores, axis=1), names
-
-
-def _discriminants(centers: Centers, blocks: Any) -> tuple[FloatArray, list[float]]:
-    """At most two directions v of largest vᵀBv / vᵀWv for standardized rows, shape (p, ≤ 2), and their shares.
-
-    B = Σ_g π_g (μ_g − μ)(μ_g − μ)ᵀ has rank G − 1, so they are W⁻¹M u, where B = MMᵀ and u are the leading eigenvectors
-    of MᵀW⁻¹M. W is the fitted covariance within components.
-    """
-    W = np.zeros((len(centers.scale),) * 2)
-    for weight, block in zip(centers.weights, blocks, strict=True):
-        W += weight * block.dense()
-    W /= np.outer(centers.scale, centers.scale)
-    M = (centers.standardized * np.sqrt(centers.weights)[:, None]).T
-    solved = np.linalg.solve(W, M)
-    values, vectors = np.linalg.eigh(M.T @ solved)
-    kept = [k for k in (-1, -2) if values[k] > 1e-6]
-    V = solved @ vectors[:, kept] / np.sqrt(values[kept])
-    return V, [float(values[k] / values[values > 0].sum()) for k in kept]
+    return scores, names

@@ -13,13 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
-from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.mixture import log_density, probabilities
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.topics import TopicBiclustering
 from blockmix.partition import FloatArray, IntArray
 
 MAX_ROWS = 20_000  # with more rows none is listed by name, and pictures show a sample
@@ -67,8 +64,8 @@ class Subject:
         Group of each column in each component.
     centers : Centers or None
         None for a model without components.
-    data : array-like of shape (N, p) or None
-        The rows as given.
+    criteria : dict or None
+        Information criteria of a mixture for the rows.
     X : array of shape (N, p) or None
         The rows, validated by the model.
     z : array of shape (N, G) or None
@@ -88,7 +85,7 @@ class Subject:
     covariances: Sequence[Blocks]
     column_labels: IntArray
     centers: Centers | None
-    data: Any
+    criteria: dict[str, float] | None
     X: FloatArray | None
     z: FloatArray | None
     row_labels: IntArray | None
@@ -107,21 +104,32 @@ def subject_of(
     row_names: Sequence[object] | None = None,
     stability: Stability | None = None,
 ) -> Subject:
-    """Check what `write_report` was given and compute what several sections of the page need."""
-    if not isinstance(model, (Mixture, BlockDiagonalCovariance)):
-        hint = ": call write_topics" if isinstance(model, TopicBiclustering) else ""
-        raise TypeError(
-            "write_report takes a mixture such as GaussianBiclustering, or a BlockDiagonalCovariance, "
-            f"not a {type(model).__name__}{hint}"
-        )
-    check_is_fitted(model)
-    classes = None if labels is None else classes_of(labels)
-    centers = _centers(model) if isinstance(model, Mixture) else None
-    X, z, row_labels = None, None, getattr(model, "row_labels_", None)
+    """Check the rows, labels and names that `write_report` was given and compute what several sections need."""
+    blocks: Any = model.blocks_
+    centers, criteria, X, z, Z = None, None, None, None, None
+    row_labels, classes = getattr(model, "row_labels_", None), None if labels is None else classes_of(labels)
+    if hasattr(model, "weights_"):
+        weights, means = model.weights_.astype(float), model.means_.astype(float)
+        weights = weights / weights.sum()
+        overall, variances = weights @ means, np.stack([block.variances for block in blocks]).astype(float)
+        scale = np.sqrt(weights @ variances)
+        centers = Centers(weights, overall, scale, (means - overall) / scale)
     if data is not None:
         X = model._array(data)
-        z = np.ones((len(X), 1)) if centers is None else model.predict_proba(data)
+        z, filled = np.ones((len(X), 1), dtype=X.dtype), X
+        if centers is not None:
+            joint = np.concatenate(list(model._each(data, np.array)))
+            z = probabilities(joint)
+            sums = np.array([len(X), log_density(joint).sum(), np.log(z.max(axis=1)).sum()])
+            criteria, z = model._criteria(sums), z.astype(model.means_.dtype, copy=False)
         row_labels = z.argmax(axis=1)
+        if np.isnan(X).any():  # a missing value is what the model expects there, or the mean of its column
+            expected = model.impute(data) if hasattr(model, "impute") else np.nanmean(X, axis=0)
+            filled = np.where(np.isnan(X), expected, X).astype(X.dtype)
+        if centers is None:
+            Z = StandardScaler().fit_transform(filled.astype(float))
+        else:
+            Z = (filled - centers.overall) / centers.scale
     index = getattr(data, "index", None)
     if row_names is None and not callable(index) and type(index).__name__ != "RangeIndex":
         row_names = index  # of a pandas frame, unless it just counts
@@ -130,12 +138,10 @@ def subject_of(
         if given is not None and len(given) != N:
             raise ValueError(f"{name} has {len(given)} entries for {N} rows: give one per row")
     sample = np.unique(np.linspace(0, N - 1, min(N, MAX_ROWS)).astype(int))
-    Z = None if X is None else _standardized(model, data, X, centers)[sample]
-    blocks: Any = (model.blocks_,) if centers is None else model.blocks_
-    covariances = blocks[:1] if getattr(model, "shared_covariance", False) else blocks
-    column_labels = np.atleast_2d(model.column_labels_)
+    covariances = (blocks,) if centers is None else blocks[:1] if getattr(model, "shared_covariance", False) else blocks
+    column_labels, Z = np.atleast_2d(model.column_labels_), None if Z is None else Z[sample]
     return Subject(
-        model, covariances, column_labels, centers, data, X, z, row_labels, sample, Z, row_names, classes, stability
+        model, covariances, column_labels, centers, criteria, X, z, row_labels, sample, Z, row_names, classes, stability
     )
 
 
@@ -155,24 +161,6 @@ def classes_of(labels: ArrayLike) -> Classes:
     names = sorted({*texts} - {""})
     number = {name: k for k, name in enumerate(names)} | {"": -1}
     return Classes(names, np.array([number[text] for text in texts], dtype=np.intp))
-
-
-def _centers(model: Any) -> Centers:
-    weights, means = model.weights_.astype(float), model.means_.astype(float)
-    weights = weights / weights.sum()
-    overall, variances = weights @ means, np.stack([block.variances for block in model.blocks_]).astype(float)
-    scale = np.sqrt(weights @ variances)
-    return Centers(weights, overall, scale, (means - overall) / scale)
-
-
-def _standardized(model: Any, data: Any, X: FloatArray, centers: Centers | None) -> FloatArray:
-    """All rows as in `Subject.Z`; a missing value is what the model expects there, or the mean of its column."""
-    if np.isnan(X).any():
-        can_impute = hasattr(model, "impute")
-        X = model.impute(data).astype(X.dtype) if can_impute else np.where(np.isnan(X), np.nanmean(X, axis=0), X)
-    if centers is None:
-        return np.asarray(StandardScaler().fit_transform(X.astype(float)))
-    return np.asarray((X - centers.overall) / centers.scale)
 
 
 def short(text: str, max_length: int = 120) -> str:

@@ -1,39 +1,75 @@
-"""Topics: the contents of the page about topics of documents, as one JSON document."""
+"""Topics: `write_topics`, the page about topics of documents and its contents."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from blockmix.estimators.importance import is_background, top_groups
+from blockmix.estimators.terms import as_ratings, as_texts, is_matrix
 from blockmix.estimators.topics import TopicBiclustering
 from blockmix.partition import FloatArray
-from blockmix.report.contents import made
 from blockmix.report.subject import finite, grouped, short
+from blockmix.report.writing import SHARED, made, write_page
 
 _MAX_LEVELS = 20  # of more distinct ratings only the mean is shown
 _MAX_TEXT = 2000  # characters of a document
 
 
-def topic_contents(
+def write_topics(
     model: TopicBiclustering,
-    texts: Sequence[str | bytes] | None,
-    ratings: FloatArray | None,
-    names: Sequence[object] | None,
-    title: str,
-    command: str | None,
-) -> dict[str, Any]:
-    """The JSON document of a page about topics; texts, ratings and names have one entry per document of the fit."""
-    levels = np.unique([] if ratings is None else ratings)
+    path: str | os.PathLike[str],
+    documents: Any = None,
+    ratings: ArrayLike | None = None,
+    *,
+    names: Sequence[object] | None = None,
+    warnings: Sequence[str] = (),
+    title: str | None = None,
+    command: str | None = None,
+) -> None:
+    """Write an HTML page about the topics of documents: one file that opens offline in any browser.
+
+    Parameters
+    ----------
+    model : TopicBiclustering
+        Fitted.
+    path : path
+        The file, in an existing folder; an existing file is replaced atomically.
+    documents : sequence of N texts, optional
+        The documents of the fit. Without them, or if they are a matrix, the page shows no texts.
+    ratings : array-like of shape (N,), optional
+        The ratings of the fit.
+    names : sequence of N names, optional
+        Names of the documents; by default they are numbered.
+    warnings : sequence of str, optional
+        Warnings of the fit.
+    title : str, optional
+    command : str, optional
+        The command that reproduces the result; shown on the page.
+    """
+    if not isinstance(model, TopicBiclustering):
+        raise TypeError(f"write_topics takes a TopicBiclustering, not a {type(model).__name__}: call write_report")
+    check_is_fitted(model)
+    N = len(model.labels_)
+    for name, given in (("documents", documents), ("names", names)):
+        n = N if given is None else given.shape[0] if hasattr(given, "shape") else len(given)
+        if n != N:
+            raise ValueError(f"{name} has {n} entries for the {N} documents of the fit: give one for each")
+    texts = None if documents is None or is_matrix(documents) else as_texts(documents)
+    rated, listed = as_ratings(ratings, N), None if names is None else list(names)
+    levels = np.unique([] if rated is None else rated)
     if len(levels) > _MAX_LEVELS:
         levels = levels[:0]
-    return {
-        "title": title,
+    document = {
+        "title": title or f"Topics of {N} documents",
         "estimator": type(model).__name__,
-        "facts": _topic_facts(model, ratings),
-        "topics": [_topic(model, g, levels, texts, ratings, names) for g in range(len(model.topics_))],
+        "facts": _topic_facts(model, rated),
+        "topics": [_topic(model, g, levels, texts, rated, listed) for g in range(len(model.topics_))],
         "groups": [
             {
                 "name": name,
@@ -48,7 +84,9 @@ def topic_contents(
         "withoutTopic": len(model.without_terms_),
         "isText": texts is not None,
         "made": made(model, command),
+        "warnings": list(warnings),
     }
+    write_page(document, (*SHARED, "topics"), path)
 
 
 def _topic_facts(model: TopicBiclustering, ratings: FloatArray | None) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Writing: one HTML file from the contents of a page and the scripts and styles in the folder `page`.
+"""Writing: one HTML file from the contents of a page, a JSON document, and the scripts and styles in the folder `page`.
 
 The file needs no other file and no network. Its content security policy admits only this package's script and style,
 by their hashes, so that nothing in the data can run or be fetched.
@@ -8,30 +8,37 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from base64 import b64encode
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.estimators.stability import Stability
-from blockmix.estimators.terms import as_ratings, as_texts, is_matrix
+import blockmix
+from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.stability import NOTE, Stability
 from blockmix.estimators.topics import TopicBiclustering
 from blockmix.files.archive import replacing
-from blockmix.report.contents import contents
-from blockmix.report.subject import subject_of
-from blockmix.report.topics import topic_contents
-from blockmix.selection import SelectionTable
+from blockmix.metrics import adjusted_rand, matched_accuracy
+from blockmix.partition import IntArray, column_names
+from blockmix.plotting.views import aligned_labels
+from blockmix.report import sections
+from blockmix.report.subject import MAX_ROWS, Classes, Subject, finite, grouped, short, subject_of
+from blockmix.selection import CRITERIA, STABILITY_NOTE, SelectionTable
 
 # Scripts in order: each may use what those before it define.
-_SHARED = ("core", "colors", "downloads", "tables", "charts", "shell")
+SHARED = ("core", "colors", "downloads", "tables", "charts", "shell")
 _MAPS = ("raster", "dendrogram", "groups", "component", "checkerboard", "scatter")
-_REPORT = (*_SHARED, *_MAPS, "overview", "differences", "lists", "main")
-_TOPICS = (*_SHARED, "topics")
+_REPORT = (*SHARED, *_MAPS, "overview", "differences", "lists", "main")
+_LISTED_CLASSES = 20  # the smallest classes beyond this are added up: nobody reads a wider table
 
 
 def write_report(
@@ -71,61 +78,186 @@ def write_report(
     command : str, optional
         The command that reproduces the result; shown on the page.
     """
+    if not isinstance(model, (Mixture, BlockDiagonalCovariance)):
+        hint = ": call write_topics" if isinstance(model, TopicBiclustering) else ""
+        raise TypeError(
+            "write_report takes a mixture such as GaussianBiclustering, or a BlockDiagonalCovariance, "
+            f"not a {type(model).__name__}{hint}"
+        )
+    check_is_fitted(model)
     subject = subject_of(model, X, labels=labels, row_names=row_names, stability=stability)
     p, noun = model.n_features_in_, "Column groups" if subject.centers is None else "Row clusters and column groups"
     document = contents(subject, title or f"{noun} of {p} column{'' if p == 1 else 's'}", command, table)
     if warnings is not None:
         document["warnings"] = list(warnings)
-    _write(document, _REPORT, path)
+    write_page(document, _REPORT, path)
 
 
-def write_topics(
-    model: TopicBiclustering,
-    path: str | os.PathLike[str],
-    documents: Any = None,
-    ratings: ArrayLike | None = None,
-    *,
-    names: Sequence[object] | None = None,
-    warnings: Sequence[str] = (),
-    title: str | None = None,
-    command: str | None = None,
-) -> None:
-    """Write an HTML page about the topics of documents: one file that opens offline in any browser.
-
-    Parameters
-    ----------
-    model : TopicBiclustering
-        Fitted.
-    path : path
-        The file, in an existing folder; an existing file is replaced atomically.
-    documents : sequence of N texts, optional
-        The documents of the fit. Without them, or if they are a matrix, the page shows no texts.
-    ratings : array-like of shape (N,), optional
-        The ratings of the fit.
-    names : sequence of N names, optional
-        Names of the documents; by default they are numbered.
-    warnings : sequence of str, optional
-        Warnings of the fit.
-    title : str, optional
-    command : str, optional
-        The command that reproduces the result; shown on the page.
-    """
-    if not isinstance(model, TopicBiclustering):
-        raise TypeError(f"write_topics takes a TopicBiclustering, not a {type(model).__name__}: call write_report")
-    check_is_fitted(model)
-    N = len(model.labels_)
-    for name, given in (("documents", documents), ("names", names)):
-        n = N if given is None else given.shape[0] if hasattr(given, "shape") else len(given)
-        if n != N:
-            raise ValueError(f"{name} has {n} entries for the {N} documents of the fit: give one for each")
-    texts = None if documents is None or is_matrix(documents) else as_texts(documents)
-    listed = None if names is None else list(names)
-    heading = title or f"Topics of {N} documents"
-    document = topic_contents(model, texts, as_ratings(ratings, N), listed, heading, command)
-    _write(document | {"warnings": list(warnings)}, _TOPICS, path)
+def contents(subject: Subject, title: str, command: str | None, table: SelectionTable | None) -> dict[str, Any]:
+    """The JSON document of a page; the model was chosen by the comparison in `table`."""
+    model, labels, names = subject.model, subject.row_labels, subject.row_names
+    views, classes = sections.components(subject), None
+    if subject.classes is not None and labels is not None and (subject.classes.codes >= 0).any():
+        classes = _classes(subject.classes, labels, len(subject.column_labels), subject.sample)
+    loadings, gaps = None, None
+    if hasattr(model, "loadings_"):  # correlation of each column with the factor of its group, by component
+        each = np.reshape([entry.loading for entry in model.column_table()], subject.column_labels.shape)
+        loadings = [[finite(value) for value in row] for row in each.tolist()]
+    if subject.X is not None and labels is not None and np.isnan(subject.X).any():
+        gaps = sections.missing_values(subject.X, labels, len(subject.column_labels))
+    listed = labels if labels is not None and 0 < len(labels) <= MAX_ROWS else None
+    trace = np.asarray(getattr(model, "log_likelihood_trace_", []), dtype=float)
+    return {
+        "title": title,
+        "estimator": type(model).__name__,
+        "columns": column_names(model),
+        "rowNames": None if listed is None or names is None else [short(str(name)) for name in names],
+        "rowLabels": None if listed is None else listed.tolist(),
+        "facts": _facts(subject, None if classes is None else classes["ari"]),
+        "summaries": _summaries(subject),
+        "labels": subject.column_labels.tolist(),
+        "loadings": loadings,
+        "families": aligned_labels(subject.column_labels).tolist(),
+        "views": views,
+        "checkerboard": sections.checkerboard(subject, np.array(views[0]["leaves"])),
+        "gaps": gaps,
+        "differences": sections.differences(subject),
+        "map": sections.row_map(subject),
+        "rows": sections.row_list(subject),
+        "stability": None if subject.stability is None else _stability(subject.stability),
+        "classes": classes,
+        "selection": None if table is None else _selection(table),
+        "trace": [round(value, 6) for value in trace.tolist() if np.isfinite(value)],
+        "warnings": list(getattr(model, "warnings_", [])),
+        "hasRows": subject.X is not None,
+        "isMixture": subject.centers is not None,
+        "made": made(model, command),
+    }
 
 
-def _write(document: dict[str, Any], scripts: Sequence[str], path: str | os.PathLike[str]) -> None:
+def _facts(subject: Subject, agreement: float | None) -> list[dict[str, str]]:
+    """The key figures at the top of the page."""
+    model, z, is_mixture = subject.model, subject.z, subject.centers is not None
+    facts = [] if subject.row_labels is None else [("Rows", grouped(len(subject.row_labels)), "")]
+    facts.append(("Columns", grouped(model.n_features_in_), ""))
+    if is_mixture:
+        facts.append(("Components", str(len(model.weights_)), "row clusters"))
+    numbers = [int((np.bincount(row) > 1).sum()) for row in subject.column_labels]
+    note = "of several columns" + (", in each component" if is_mixture else "")
+    facts.append(("Column groups", " · ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else ""), note))
+    if subject.criteria is not None:
+        facts += [(name.upper(), grouped(subject.criteria[name], 1), "smaller is better") for name in ("bic", "icl")]
+    if is_mixture:
+        iterations = f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}"
+        facts.append(("Outcome", str(model.outcome_), iterations))
+    if z is not None and z.shape[1] > 1:
+        clear = float((z.max(axis=1) >= 0.9).mean())
+        facts.append(("Clear rows", f"{100 * clear:.1f}\u00a0%", "probability at least 0.9"))
+    if agreement is not None:
+        facts.append(("Agreement", f"{agreement:.2f}", "adjusted Rand index with the known classes"))
+    return [{"name": name, "value": value, "note": note} for name, value, note in facts]
+
+
+def _summaries(subject: Subject) -> list[dict[str, Any]]:
+    """One table row per component."""
+    labels, z = subject.row_labels, subject.z
+    weights = np.ones(1) if subject.centers is None else subject.model.weights_
+    lines = []
+    for g, groups in enumerate(subject.column_labels):
+        sizes = np.bincount(groups)
+        rows = None if labels is None else np.flatnonzero(labels == g)
+        certainty = None if z is None or rows is None or len(rows) == 0 else round(float(z[rows, g].mean()), 4)
+        lines.append(
+            {
+                "rows": None if rows is None else len(rows),
+                "weight": round(float(weights[g]), 4),
+                "groups": int((sizes > 1).sum()),
+                "largest": int(sizes.max()),
+                "alone": int((sizes == 1).sum()),
+                "certainty": certainty,
+            }
+        )
+    return lines
+
+
+def _classes(classes: Classes, row_labels: IntArray, n_components: int, sample: IntArray) -> dict[str, Any]:
+    """Components by known class, over the rows whose class is known."""
+    is_known = classes.codes >= 0
+    labels, codes, C = row_labels[is_known], classes.codes[is_known], len(classes.names)
+    counts = np.bincount(labels * C + codes, minlength=n_components * C).reshape(n_components, C)
+    largest = np.argsort(-counts.sum(axis=0), kind="stable")
+    listed, others = np.sort(largest[:_LISTED_CLASSES]), largest[_LISTED_CLASSES:]
+    position = np.full(C + 1, len(listed))  # those that are added up come after those that are listed
+    position[[*listed, -1]] = [*range(len(listed)), -1]
+    return {
+        "names": [classes.names[k] for k in listed],
+        "codes": position[classes.codes[sample]].tolist(),
+        "counts": counts[:, listed].tolist(),
+        "others": len(others),
+        "otherCounts": counts[:, others].sum(axis=1).tolist(),
+        "unknown": int((~is_known).sum()),
+        "ari": round(adjusted_rand(codes, labels), 4),
+        "accuracy": round(matched_accuracy(codes, labels), 4),
+    }
+
+
+def _stability(stability: Stability) -> dict[str, Any]:
+    """How often groups and clusters come back, in the words of the page."""
+    groups: list[list[str]] = [[] for _ in stability.partitions]  # of several columns, which come first
+    for group in stability.groups:
+        groups[group.component].append(stability.words(group))
+    clusters = stability.clusters and [
+        {"stability": round(c.stability, 3), "certainty": round(c.certainty, 3), "verdict": c.verdict}
+        for c in stability.clusters
+    ]
+    return {
+        "note": NOTE,
+        "headings": [stability.heading(g) for g in range(len(stability.partitions))],
+        "groups": groups,
+        "columns": np.round(stability.columns, 3).tolist(),
+        "clusters": clusters,
+    }
+
+
+def _selection(table: SelectionTable) -> dict[str, Any]:
+    """The candidates of a comparison, with the best marked."""
+    best, rows = table._best_or_none(), []
+    for row in table.rows:
+        asked = [" ".join(str(row.n_column_groups).split()), *(f"{name}={value}" for name, value in row.kind.items())]
+        rows.append(
+            {
+                "components": row.n_components,
+                "asked": ", ".join(asked),
+                "groups": list(row.groups),
+                "parameters": row.n_parameters,
+                **{name: finite(getattr(row, name)) for name in CRITERIA},
+                "leastStable": finite(row.least_stable),
+                "outcome": row.outcome,
+                "best": row is best,
+            }
+        )
+    note = STABILITY_NOTE[0].upper() + STABILITY_NOTE[1:] if table.with_stability else None
+    return {"criterion": table.criterion, "rows": rows, "stabilityNote": note}
+
+
+def made(model: Any, command: str | None) -> dict[str, Any]:
+    """Versions and parameters of a model, and the command that reproduces it."""
+    parameters, defaults = [], type(model)().get_params(deep=False)
+    for name, value in model.get_params(deep=False).items():
+        is_array = isinstance(value, np.ndarray)
+        text = f"array of shape {value.shape}" if is_array else short(" ".join(repr(value).split()))
+        parameters.append({"name": name, "value": text, "default": repr(value) == repr(defaults[name])})
+    return {
+        "version": blockmix.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "parameters": parameters,
+        "command": command,
+    }
+
+
+def write_page(document: dict[str, Any], scripts: Sequence[str], path: str | os.PathLike[str]) -> None:
     """Write the page of a document with these scripts; an existing file is replaced when the page is complete."""
     names = ("page.html", "style.css", *(f"{name}.js" for name in scripts))
     folder = files("blockmix.report").joinpath("page")
