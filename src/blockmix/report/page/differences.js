@@ -87,7 +87,7 @@ function legend() {
 
 function profile(scores, width) {
   const narrow = width < 560;
-  const [left, step] = [narrow ? 10 : Math.round(width * 0.42), narrow ? 40 : 26];
+  const [left, step] = [narrow ? 14 : Math.round(width * 0.42), narrow ? 40 : 26];
   const most = Math.max(...scores.flat(2).map(Math.abs)) * 1.08;
   const X = (value) => left + ((value / most + 1) / 2) * (width - left - 14);
   const context = h("canvas").getContext("2d");
@@ -98,7 +98,7 @@ function profile(scores, width) {
   const line = (own, k, v) => {
     const columns = columnsOf[v][k];
     const text = `Group ${k} · ${columns.length}: ${loaded(v, columns).map(({ name }) => name).join(", ")}`;
-    const name = fitted(context, text, narrow ? width - 20 : left - 16);
+    const name = fitted(context, text, narrow ? width - 28 : left - 16);
     y += step;
     return h("g", {}, h("title", {}, `${text}: ${own.map((value, g) => `component ${g} ${signed(value)}`).join(", ")}`),
       narrow ? h("text", { x: left, y: y - 24 }, name) : h("text", { x: left - 10, y: y - 6, "text-anchor": "end" }, name),
