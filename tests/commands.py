@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,7 +37,8 @@ def wine() -> pd.DataFrame:
 
 def run(*arguments: str, code: int = 0, text: str | None = None) -> Any:
     """Run the command in this process."""
-    done = CliRunner().invoke(app, arguments, input=text, prog_name="blockmix")
+    line = shlex.join(["blockmix", *arguments])
+    done = CliRunner().invoke(app, arguments, input=text, prog_name="blockmix", obj=line)
     assert done.exit_code == code, f"{done.exit_code}: {done.stdout} {done.stderr} {done.exception!r}"
     return done
 

@@ -155,7 +155,7 @@ def test_infinite_values_are_not_called_missing() -> None:
 
 
 def test_the_columns_of_largest_variance_stay_in_their_order() -> None:
-    values = np.array([[0, 0, 0, 1e300], [1, 5, 2, -1e300], [2, -5, 4, 0.0]])
+    values = np.array([[0, 0, 0, 1e100], [1, 5, 2, -1e100], [2, -5, 4, 0.0]])
     table = Table("t.csv", ("a", "b", "c", "d"), values, range(3))
     kept = table.most_varying(3)
     assert kept.names == ("b", "c", "d")

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from blockmix.command.options import ReadingOptions
-from blockmix.command.reading import read_table
+from blockmix.command.reading import read_table, recognize
 from blockmix.command.table import Table
-from blockmix.command.text import recognize
 
 
 def read(folder: Path, text: str, **settings: Any) -> Table:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import signal
+import sys
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any, NoReturn
@@ -24,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         for number in (signal.SIGINT, *ENDING):
             if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):  # else ignored, as under nohup
                 signal.signal(number, end)
-        app(arguments, prog_name="blockmix")
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        app(words, prog_name="blockmix", obj=shlex.join(["blockmix", *words]))
     except ModuleNotFoundError as error:
         note(f"blockmix: {error.name} is needed and not installed: pip install 'blockmix[app]'")
         code = 1

@@ -12,7 +12,8 @@ import numpy as np
 
 import blockmix
 from blockmix import TopicBiclustering
-from blockmix.command import output, results
+from blockmix.command import output
+from blockmix.command.fit import row_lines
 from blockmix.command.options import ReadingOptions, TopicOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
@@ -50,10 +51,10 @@ def fit_topics(options: TopicOptions, line: str) -> None:
         summary = _summary(best.model, table, warnings, line) | {"kind": "topics", "folder": str(out)}
         if len(candidates) > 1:
             summary["selection"] = [_candidate_line(candidate) for candidate in candidates]
-        with output.blaming(out), progress_bar("writing the results"):
+        with progress_bar("writing the results"):
             _write(folder, best.model, table, texts, ratings, summary, options.raw_text)
     if options.json:
-        output.print_json(summary)
+        output.write_json(summary)
         return
     if len(candidates) > 1:
         print("\n".join(_comparison(candidates, best)), end="\n\n")
@@ -113,8 +114,8 @@ def _candidates(texts: list[Any], ratings: FloatArray | None, options: TopicOpti
             random_state=options.seed,
         )
         begin = time.perf_counter()
-        with progress_bar(f"finding {n} topics", 200, left="left at most") as update:
-            model.fit(texts, ratings, callback=lambda progress, update=update: update(progress.iteration + 1))  # type: ignore[misc]
+        with progress_bar(f"finding {n} topics"):
+            model.fit(texts, ratings)
         if model.mixture_.outcome_ == "interrupted":
             if not candidates:
                 raise KeyboardInterrupt
@@ -159,7 +160,7 @@ def _write(
     from blockmix.report import write_topics
 
     model.save(folder / output.MODEL)
-    lines: Any = results.row_lines(model, texts, table.row_names)
+    lines: Any = row_lines(model, texts, table.row_names)
     write_csv(folder / output.ROWS, TOPIC_HEAD, lines, raw)
     write_csv(folder / output.COLUMNS, ["group", "kind", "term", "weight"], _term_lines(model), raw)
     importances = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_)]
@@ -177,7 +178,7 @@ def _write(
     canvas: Any = FigureCanvasAgg(figure)  # pyplot would choose a window
     canvas.print_png(folder / output.HEATMAP)
     summary["files"] = [*sorted(path.name for path in folder.iterdir()), output.SUMMARY, output.REPORT]
-    output.write_json(folder / output.SUMMARY, summary)
+    output.write_json(summary, folder / output.SUMMARY)
     write_topics(
         model,
         folder / output.REPORT,
@@ -237,7 +238,7 @@ def _summary(model: TopicBiclustering, table: Table, warnings: list[str], comman
         "blockmix": blockmix.__version__,
         "command": command,
         "file": table.source,
-        "rows": table.shape[0],
+        "rows": table.values.shape[0],
         "model": type(model).__name__,
         "n_topics": len(model.topics_),
         "n_groups": len(model.term_groups_),
