@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -90,15 +87,3 @@ def test_standard_input_in_small_pieces_and_a_quiet_pipe() -> None:
         started.stdin.close()
         assert json.loads(started.stdout.read())["file"] == "standard input"
         assert started.stderr.read() == b"row names: id\n"
-
-
-def test_the_installed_command_is_this_one() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    module, _, name = project["scripts"]["blockmix"].partition(":")
-    assert callable(getattr(import_module(module), name))
-
-
-def test_completion_offers_the_commands() -> None:
-    asked = {"_BLOCKMIX_COMPLETE": "complete_bash", "COMP_WORDS": "blockmix co", "COMP_CWORD": "1"}
-    done = subprocess.run(command(), env=os.environ | asked, capture_output=True, text=True)
-    assert done.stdout.split() == ["covariance"]

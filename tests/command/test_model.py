@@ -191,8 +191,7 @@ def test_stability_of_the_candidates(wine_csv: str) -> None:
     assert 0.5 < float(lines[1]["least_stable"]) <= 1
     assert "Nothing here shows that there is one too few." in done.stdout
     page = Path("out/report.html").read_text()
-    again = run("report", "out/model.blockmix")  # from summary.json
-    assert "the page does not show the stability: blockmix stability out/model.blockmix writes one" in again.stderr
+    run("report", "out/model.blockmix")  # from summary.json
     assert page.count('"leastStable":') == Path("out/report.html").read_text().count('"leastStable":') == 2
     run("fit", wine_csv, *few, "--refits", "0", "--out", "out")
     assert "least_stable" not in lines_of("out/selection.csv")[0]

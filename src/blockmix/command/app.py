@@ -57,7 +57,8 @@ def parse(option: Option, text: str) -> Any:
     >>> parse(Option("", words=("auto",), numbers=True), "auto,2:3")
     ('auto', 2, 3)
     """
-    several, values = option.many or option.numbers, []
+    several = option.many or option.numbers
+    values: list[Any] = []
     for part in text.split(",") if several else [text]:
         first, colon, last = part.partition(":")
         if part in option.words:
@@ -120,14 +121,7 @@ def command(name: str, kind: type, *examples: str) -> Callable[[Run], Run]:
     return register
 
 
-@command(
-    "fit",
-    MixtureOptions,
-    "wine.csv",
-    "wine.csv --label type --out wine",
-    "genes.tsv.gz --components 3 --groups 20 --shared --top-variance 5000",
-    "- --components 2:4 --json < data.csv",
-)
+@command("fit", MixtureOptions, "wine.csv --label type --out wine", "- --components 2:4 --json < data.csv")
 def fit(options: MixtureOptions, line: str) -> None:
     """Row clusters and column groups of a table.
 
@@ -140,13 +134,7 @@ def fit(options: MixtureOptions, line: str) -> None:
     fit_mixture(options, line)
 
 
-@command(
-    "select",
-    MixtureOptions,
-    "wine.csv --components 1:6",
-    "wine.csv --components 2:4 --groups auto,2:6 --criterion icl",
-    "large.parquet --components 2,4,8,16",
-)
+@command("select", MixtureOptions, "wine.csv --components 2:4 --groups auto,2:6 --criterion icl")
 def select(options: MixtureOptions, line: str) -> None:
     """Compare numbers of row clusters and of column groups: another name of fit.
 
@@ -167,12 +155,7 @@ def covariance(options: FitOptions, line: str) -> None:
     fit_covariance(options, line)
 
 
-@command(
-    "topics",
-    TopicOptions,
-    "reviews.csv --text review --rating stars",
-    "reviews.csv --text review --topics 2:8 --ngrams 2 --stop-words my-words.txt",
-)
+@command("topics", TopicOptions, "reviews.csv --text review --rating stars --topics 2:8 --ngrams 2")
 def topics(options: TopicOptions, line: str) -> None:
     """Topics of texts, and the groups of words that matter for each.
 
@@ -196,12 +179,7 @@ def demo(options: WritingOptions, line: str) -> None:
     fit_demo(options, line)
 
 
-@command(
-    "predict",
-    PredictOptions,
-    "wine-blockmix/model.blockmix new.csv",
-    "wine-blockmix/model.blockmix new.csv --label type --out new",
-)
+@command("predict", PredictOptions, "wine-blockmix/model.blockmix new.csv --label type --out new")
 def predict(options: PredictOptions, line: str) -> None:
     """Row clusters of new rows, from a saved model.
 
@@ -213,12 +191,7 @@ def predict(options: PredictOptions, line: str) -> None:
     predict_rows(options, line)
 
 
-@command(
-    "impute",
-    ImputeOptions,
-    "survey-blockmix/model.blockmix survey.csv",
-    "survey-blockmix/model.blockmix new.csv --out complete.csv",
-)
+@command("impute", ImputeOptions, "survey-blockmix/model.blockmix survey.csv --out complete.csv")
 def impute(options: ImputeOptions, line: str) -> None:
     """Fill the missing values of a table, from a saved model.
 
@@ -230,13 +203,7 @@ def impute(options: ImputeOptions, line: str) -> None:
     write_completed(options)
 
 
-@command(
-    "report",
-    ReportOptions,
-    "wine-blockmix/model.blockmix wine.csv --label type",
-    "wine-blockmix/model.blockmix",
-    "wine-blockmix/model.blockmix --out wine.html",
-)
+@command("report", ReportOptions, "wine-blockmix/model.blockmix", "wine-blockmix/model.blockmix wine.csv")
 def report(options: ReportOptions, line: str) -> None:
     """Write the report of a saved model again.
 
@@ -247,13 +214,7 @@ def report(options: ReportOptions, line: str) -> None:
     report_again(options, line)
 
 
-@command(
-    "stability",
-    StabilityOptions,
-    "wine-blockmix/model.blockmix",
-    "wine-blockmix/model.blockmix wine.csv --resamples 500 --refits 0",
-    "visits-blockmix/model.blockmix visits.csv --units patient",
-)
+@command("stability", StabilityOptions, "visits-blockmix/model.blockmix visits.csv --units patient")
 def stability(options: StabilityOptions, line: str) -> None:
     """How often the column groups and row clusters of a model come back when rows are reweighted at random.
 

@@ -119,10 +119,8 @@ def _table_to_fit(options: FitOptions) -> Table:
         )
     print_notes(table)
     numbers = [K for K in options.groups if isinstance(K, int)]
-    for name, limit, what, values in (
-        ("--components", N, "rows", getattr(options, "components", ())),
-        ("--groups", p, "columns", numbers),
-    ):
+    components = getattr(options, "components", ())
+    for name, values, limit, what in (("--components", components, N, "rows"), ("--groups", numbers, p, "columns")):
         if max(values, default=0) > limit:
             raise ValueError(f"{name} {max(values)} exceeds the {limit} {what} of {table.source}")
     return table
@@ -294,7 +292,8 @@ def write_page(path: Path, fitted: Fitted, table: Table | None, label: str | Non
     """Write the report of a model; of a large table it shows a sample of the rows."""
     from blockmix.report import write_report
 
-    N, texts, shown = len(getattr(fitted.model, "row_labels_", ())), fitted.warnings, {}
+    shown: dict[str, Any] = {}
+    N, texts = len(getattr(fitted.model, "row_labels_", ())), fitted.warnings
     if table is not None:
         table = table if table.in_memory else table.sample(_SHOWN_ROWS)
         labels = None if label is None else ["" if text is None else text for text in table.texts[label]]
@@ -304,16 +303,9 @@ def write_page(path: Path, fitted: Fitted, table: Table | None, label: str | Non
                 *(texts or ()),
                 f"this page shows a sample of {n} of the {N} rows: counts of rows are the sample's",
             ]
+    shown |= {"table": fitted.selection, "stability": fitted.stability, "warnings": texts, "command": command}
     with progress_bar("writing the report"):
-        write_report(
-            fitted.model,
-            path,
-            **shown,
-            table=fitted.selection,
-            stability=fitted.stability,
-            warnings=texts,
-            command=command,
-        )
+        write_report(fitted.model, path, **shown)
 
 
 def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) -> dict[str, Any]:
@@ -394,14 +386,8 @@ def _print_summary(summary: dict[str, Any], fitted: Fitted) -> None:
     if summary.get("ari") is not None:
         print(f"\nAgreement of the clusters with {summary['label']}: adjusted Rand index {summary['ari']:.3f}")
     if summary.get("farthest"):
-        n = summary["outliers"]
-        print(f"\n{n} row{' is' if n == 1 else 's are'} far from {'its cluster' if n == 1 else 'their clusters'}:")
-        for row in summary["farthest"]:
-            columns = row["columns"][:3] + ["…"] * (len(row["columns"]) > 3)
-            score = f"score {row['outlier_score']:g} (about {row['n_values']} is usual)"
-            print(f"  {row['row']}: cluster {row['cluster']}, {score}, farthest in {', '.join(columns)}")
-        if n > len(summary["farthest"]):
-            print(f"  and {n - len(summary['farthest'])} more: outlier in {output.ROWS}")
+        names = ", ".join(row["row"] for row in summary["farthest"])
+        print(f"\n{summary['outliers']} outliers (see {output.ROWS}), farthest first: {names}")
     if fitted.stability is not None:
         print(f"\n{fitted.stability}")
     print(f"\nWritten to {summary['folder']}: {', '.join(summary['files'])}")

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from blockmix.anndata import matrix
 from blockmix.command.options import ReadingOptions
-from blockmix.command.table import Table, available_memory, choose, lacking, printable, texts_of
+from blockmix.command.table import Names, Table, available_memory, choose, lacking, printable, texts_of
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows.files import FORMATS, ArrayFile, needed, source_of
 from blockmix.rows.streamed import Piece
@@ -110,9 +110,7 @@ class FileRows:
         return {**self.__dict__, "listeners": []}
 
 
-def from_file(
-    source: str, file: Path, options: ReadingOptions, kept: Sequence[str], only: Sequence[str] | None
-) -> Table | Cells | IO[bytes]:
+def from_file(source: str, file: Path, options: ReadingOptions, kept: Names, only: Names | None) -> Any:
     """A workbook as text, a small file of columns as cells, and everything else as a table.
 
     A file that can be read in pieces stays where it is if it is large, as a folder always does.
@@ -149,9 +147,7 @@ def from_file(
     return Table(source, chosen, values, range(1, N + 1), texts, left_out, named, notes=notes)
 
 
-def _annotated(
-    source: str, file: Path, options: ReadingOptions, kept: Sequence[str], only: Sequence[str] | None
-) -> Table:
+def _annotated(source: str, file: Path, options: ReadingOptions, kept: Names, only: Names | None) -> Table:
     """The table of an AnnData: names of rows and columns, and classes of the rows in obs."""
     adata = needed("anndata", "anndata").read_h5ad(file)
     values = matrix(adata, options.layer)

@@ -30,7 +30,6 @@ from blockmix.command.topics import TOPIC_HEAD, read_documents
 from blockmix.estimators.validation import takes_missing
 from blockmix.files.archive import replacing
 from blockmix.partition import IntArray, column_names
-from blockmix.rows.files import needed
 from blockmix.selection import CRITERIA, KINDS, SelectionRow
 
 _MARK = b'id="report-data"'  # in every page that blockmix writes
@@ -40,9 +39,7 @@ def predict_rows(options: PredictOptions, line: str) -> None:
     """Print or write the cluster of each row."""
     model, label = load(options.model), options.label
     if isinstance(model, BlockDiagonalCovariance):
-        raise ValueError(
-            f"{options.model} holds a covariance, which has no row clusters: fit a mixture with blockmix fit"
-        )
+        raise ValueError(f"{options.model} holds a covariance, which has no row clusters: use blockmix fit")
     kept = () if label is None else (label,)
     if isinstance(model, TopicBiclustering):
         if options.text is None:
@@ -107,9 +104,8 @@ def _read_for_model(path: Path, model: Any, file: str, options: ReadingOptions, 
     table = table.complete(options.drop_missing, takes_missing(model))
     print_notes(table)
     if len(table.names) != model.n_features_in_:
-        raise ValueError(
-            f"{file} has {len(table.names)} numeric columns, but {path} was fitted to {model.n_features_in_}"
-        )
+        expected = model.n_features_in_
+        raise ValueError(f"{file} has {len(table.names)} numeric columns, but {path} was fitted to {expected}")
     return table
 
 
@@ -133,9 +129,10 @@ def write_completed(options: ImputeOptions) -> None:
             missing = np.isnan(values)
             n_cells += int(missing.sum())
             n_rows += int(missing.any(axis=1).sum())
-            X = needed("pandas", "app").DataFrame(values, columns=column_names(model)) if table.named else values
-            filled = np.where(missing, model.impute(X), values).astype(values.dtype) if missing.any() else values
-            for row, name in zip(filled, names):  # noqa: B905
+            if missing.any():
+                X = replace(table, values=values).X if hasattr(model, "feature_names_in_") else values
+                values = np.where(missing, model.impute(X), values).astype(values.dtype)
+            for row, name in zip(values, names):  # noqa: B905
                 yield [*([] if table.named_by is None else [name]), *map(str, row)]
 
     head = [*([] if table.named_by is None else [table.named_by]), *column_names(model)]
@@ -164,8 +161,6 @@ def report_again(options: ReportOptions, line: str) -> None:
         if options.file is not None or options.label is not None or (options.out is None and page.exists()):
             raise ValueError(f"{error}: give FILE after the model, or --out PAGE for a page without data") from None
         note(f"the page shows no data ({error}): give FILE after the model to include them")
-    if output.GROUPS in summary.get("files", ()):
-        note(f"the page does not show the stability: blockmix stability {path} writes one that does")
     fitted = Fitted(model, _stored_comparison(summary), summary.get("warnings"))
     with warnings_collected():
         write_page(page, fitted, table, label, summary.get("command", line))
@@ -216,13 +211,10 @@ def _stored_summary(path: Path, model: Any) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     expected = {"model": type(model).__name__, "columns": model.n_features_in_}
-    same = isinstance(summary, dict) and all(summary.get(key) == value for key, value in expected.items())
-    return summary if same else {}
+    return summary if isinstance(summary, dict) and expected.items() <= summary.items() else {}
 
 
-def _fitted_table(
-    options: ReportOptions | StabilityOptions, model: Any, summary: dict[str, Any], label: str | None
-) -> Table:
+def _fitted_table(options: Any, model: Any, summary: dict[str, Any], label: str | None) -> Table:
     """The table that a model was fitted to, which must have as many rows.
 
     Unless it is given, it is the one that the summary names, relative to the working folder or to the parent of the

@@ -94,17 +94,11 @@ def guard_streams() -> None:
         setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(_stdout), **settings))
 
 
-def output_error() -> OSError | None:
-    """Why standard output could not be written, if so; a reader that has stopped reading (`| head`) is no error."""
-    sys.stdout.flush()
-    error = None if _stdout is None else _stdout.error
-    return None if isinstance(error, BrokenPipeError) else error
-
-
 def check_output() -> None:
-    """Raise an OSError if standard output could not be written to, after printing what is written nowhere else."""
-    if error := output_error():
-        raise OSError(f"standard output cannot be written to ({error.strerror})")
+    """Raise an OSError if standard output could not be written to; a reader may stop reading, as `head` does."""
+    sys.stdout.flush()
+    if _stdout is not None and _stdout.error is not None and not isinstance(_stdout.error, BrokenPipeError):
+        raise OSError(f"standard output cannot be written to ({_stdout.error.strerror})")
 
 
 def end(number: int, frame: object) -> None:
@@ -137,10 +131,8 @@ def sentence(error: Exception) -> str:
     if (parameter := getattr(error, "parameter", None)) in _OPTIONS:  # a ParameterError
         return f"{_OPTIONS[parameter]} {error.value} {error.problem}"  # type: ignore[attr-defined]
     text = " ".join(str(error).split())
-    if isinstance(error, MemoryError):
+    if isinstance(error, (ValueError, OSError, ImportError, TypeError, MemoryError)):
         return text or "not enough memory for this table"
-    if isinstance(error, (ValueError, OSError, ImportError, TypeError)):
-        return text
     name = type(error).__name__
     return f"this is a bug, please report it ({name}: {text}); BLOCKMIX_TRACEBACK=1 shows where it happened"
 

@@ -12,7 +12,6 @@ import codecs
 import csv
 import gzip
 import io
-import os
 import re
 import shlex
 import sys
@@ -28,7 +27,7 @@ import numpy as np
 from blockmix.command.formats import ENDINGS, Cells, from_file
 from blockmix.command.options import ReadingOptions
 from blockmix.command.output import progress_bar
-from blockmix.command.table import Table, choose, printable, shortened, texts_of
+from blockmix.command.table import Chosen, Names, Table, choose, printable, shortened, texts_of
 from blockmix.partition import BoolArray, FloatArray
 from blockmix.rows.files import needed
 
@@ -48,12 +47,7 @@ def stem_of(file: str) -> str:
     return "table" if file == "-" else Path(file).name.partition(".")[0] or "table"
 
 
-def read_table(
-    path: str | os.PathLike[str],
-    options: ReadingOptions | None = None,
-    kept: Sequence[str] = (),
-    only: Sequence[str] | None = None,
-) -> Table:
+def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (), only: Names | None = None) -> Table:
     """Read the numeric columns of a file, with a progress bar.
 
     Parameters
@@ -145,15 +139,12 @@ def open_text(source: str, stream: IO[bytes], options: ReadingOptions) -> Cells:
     if stream.read(2) == b"\x1f\x8b":
         stream.seek(0)
         stream = cast(IO[bytes], gzip.GzipFile(fileobj=stream))
-    size, whole = _SAMPLE, False
-    while True:
+    for size in (_SAMPLE, _LARGEST_SAMPLE):
         stream.seek(0)
         sample = stream.read(size)
-        whole = len(sample) < size
-        unquoted = b"".join(sample.split(b'"')[::2])  # a quoted cell may contain line ends
-        if whole or size >= _LARGEST_SAMPLE or unquoted.count(b"\n") > 1:
+        if b"".join(sample.split(b'"')[::2]).count(b"\n") > 1:  # a quoted cell may contain line ends
             break
-        size *= 2
+    whole = len(sample) < size
     stream.seek(0)
     encoding = options.encoding or ("utf-16" if sample[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
     try:
@@ -161,9 +152,7 @@ def open_text(source: str, stream: IO[bytes], options: ReadingOptions) -> Cells:
     except UnicodeDecodeError:
         raise _wrong_encoding(source, encoding) from None
     except (LookupError, TypeError, ValueError):
-        raise ValueError(
-            f"--encoding {encoding} is not an encoding of text: common ones are utf-8, utf-16, latin-1 and cp1252"
-        ) from None
+        raise ValueError(f"--encoding {encoding} is not an encoding of text, such as utf-16 or latin-1") from None
     if "\0" in text:
         raise ValueError(f"{source} is not a text table: csv, tsv, parquet, feather, xlsx, npy and h5ad can be read")
     if not text.strip():
@@ -175,10 +164,8 @@ def open_text(source: str, stream: IO[bytes], options: ReadingOptions) -> Cells:
 
 
 def _wrong_encoding(source: str, encoding: str) -> ValueError:
-    return ValueError(
-        f"{source} is not encoded in {encoding.upper()}: save it as UTF-8, or give its encoding, such as "
-        "--encoding latin-1"
-    )
+    remedy = "save it as UTF-8, or give its encoding, such as --encoding latin-1"
+    return ValueError(f"{source} is not encoded in {encoding.upper()}: {remedy}")
 
 
 def recognize(text: str, header: bool | None = None) -> Layout:
@@ -233,28 +220,15 @@ def _batches(
     pa, pacsv = needed("pyarrow", "app"), needed("pyarrow.csv", "app")
     invalid: list[Any] = []
     columns = [str(j) for j in range(len(layout.names))]
+    # One thread costs no time here, and lets pyarrow count the rows.
+    read = pacsv.ReadOptions(use_threads=False, block_size=block, encoding=encoding)
+    read.column_names, read.skip_rows = columns, layout.skipped_lines
+    parse = pacsv.ParseOptions(delimiter=layout.separator, newlines_in_values=True)
+    parse.invalid_row_handler = lambda row: invalid.append(row) or "error"  # type: ignore[func-returns-value]
+    convert = pacsv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True)
+    convert.null_values = [*convert.null_values, *missing]
     try:
-        yield from pacsv.open_csv(
-            stream,
-            # One thread costs no time here, and lets pyarrow count the rows.
-            pacsv.ReadOptions(
-                column_names=columns,
-                skip_rows=layout.skipped_lines,
-                block_size=block,
-                encoding=encoding,
-                use_threads=False,
-            ),
-            pacsv.ParseOptions(
-                delimiter=layout.separator,
-                newlines_in_values=True,
-                invalid_row_handler=lambda row: invalid.append(row) or "error",  # type: ignore[func-returns-value]
-            ),
-            pacsv.ConvertOptions(
-                column_types=dict.fromkeys(columns, pa.string()),
-                null_values=[*pacsv.ConvertOptions().null_values, *missing],
-                strings_can_be_null=True,
-            ),
-        )
+        yield from pacsv.open_csv(stream, read, parse, convert)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise _explained(source, error, invalid, layout.skipped_lines, encoding) from None
 
@@ -294,7 +268,7 @@ class Columns:
     source: str
     cells: Cells
     kept: Sequence[str]
-    chosen: tuple[list[int], list[int], set[int]]
+    chosen: Chosen
     missing: Sequence[str]
     n_rows: int = 0
     matrix: FloatArray = field(default_factory=lambda: np.empty((0, 0)))

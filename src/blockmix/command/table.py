@@ -6,9 +6,9 @@ return a table that can be fitted or raise one sentence that names the columns o
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -26,6 +26,8 @@ from blockmix.rows import ArrayRows, opened
 from blockmix.rows.files import needed
 from blockmix.rows.rows import chosen_rows, places, sampled
 
+Names = Sequence[str]
+Chosen = tuple[list[int], list[int], set[int]]  # numbers of columns: see `choose`
 _SHOWN = 5  # names in a message
 _INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # including those that reverse text
@@ -138,14 +140,9 @@ class Table:
         described = self.description
         # Among the columns that go, only empty ones matter to the rows: see `tidied`.
         n_empty = np.count_nonzero(np.delete(described.missing, columns) == self.values.shape[0])
-        vars(table)["description"] = Description(
-            described.missing[columns],
-            described.infinite[columns],
-            described.varies[columns],
-            described.counts[columns],
-            described.row_missing - n_empty,
-            described.row_infinite,
-        )
+        by_column: Any = (described.missing, described.infinite, described.varies, described.counts)
+        by_row = (described.row_missing - n_empty, described.row_infinite)
+        vars(table)["description"] = Description(*[array[columns] for array in by_column], *by_row)  # type: ignore[call-arg]
         return table
 
     def without(self, flawed: BoolArray, why: str) -> Table:
@@ -203,14 +200,12 @@ class Table:
         kind = "infinite" if described.infinite.any() else "missing"
         bad, whole = described.missing + described.infinite, described.row_missing + described.row_infinite == 0
         if missing and not drop:  # only infinite values must go
-            n, blank = int(bad.sum()), int((described.row_missing == p).sum())
             bad = bad if kind == "missing" else described.infinite
         worst = sorted(np.flatnonzero(bad), key=lambda j: -bad[j])
         columns = shortened([f"{self.names[j]} ({bad[j]})" for j in worst])
         if missing and not drop:
             if kind == "missing":
-                text = f"{n} of {N * p} cells ({n / (N * p):.1%}) are missing: {columns}"
-                text += f"; {blank} row{' has' if blank == 1 else 's have'} no values" if blank else ""
+                text = f"{bad.sum()} of {N * p} cells ({bad.sum() / (N * p):.1%}) are missing: {columns}"
                 return replace(self, notes=(*self.notes, text))
             whole = described.row_infinite == 0
         lost = int(N - whole.sum())
@@ -274,9 +269,7 @@ def print_notes(table: Table) -> None:
         note(text)
 
 
-def choose(
-    source: str, names: Sequence[str], options: ReadingOptions, kept: Sequence[str], only: Sequence[str] | None
-) -> tuple[list[int], list[int], set[int]]:
+def choose(source: str, names: Names, options: ReadingOptions, kept: Names, only: Names | None) -> Chosen:
     """The columns of numbers, those that may be read for them or for row names, and those that only name rows.
 
     `kept` are returned as text and `only` are the only numbers, in this order.
@@ -296,15 +289,13 @@ def choose(
     if only is None and options.columns:
         only = matching["--columns"]
     dropped = {*(options.drop or ()), *matching["--exclude"]} - {*kept}
-    positions: dict[str, list[str]] = {}
-    for j, name in enumerate(names, start=1):
-        positions.setdefault(name, []).append(str(j))
-    if repeated := [name for name in positions if len(positions[name]) > 1 and name not in dropped]:
-        listed = shortened([f"{name} ({', '.join(positions[name])})" for name in repeated])
+    times = Counter(names)
+    if repeated := [name for name in times if times[name] > 1 and name not in dropped]:
+        listed = shortened(repeated)
         remedy = f"rename them, or leave them out with --drop {shlex.quote(repeated[0])}"
         raise ValueError(f"{source} has columns of the same name: {listed}; {remedy}")
     wanted = (*kept, *(options.drop or ()), *(only or ()))
-    if any(name not in positions for name in wanted):
+    if any(name not in times for name in wanted):
         raise lacking(source, names, wanted)
     apart, place = dropped | {*kept}, {name: j for j, name in enumerate(names)}
     read = [j for j, name in enumerate(names) if name not in apart]
@@ -332,20 +323,17 @@ def lacking(source: str, names: Sequence[str], wanted: Sequence[str]) -> ValueEr
     near = {name: get_close_matches(name.casefold(), folded, 1) for name in absent[:_SHOWN]}
     hints = {name: f"did you mean {folded[similar[0]]!r}?" for name, similar in near.items() if similar}
     if len(absent) == 1:
-        hint = hints.get(absent[0], f"it has {shortened(list(names))}")
-        return ValueError(f"{source} has no column {absent[0]!r}: {hint}")
+        return ValueError(
+            f"{source} has no column {absent[0]!r}: {hints.get(absent[0], f'it has {shortened([*names])}')}"
+        )
     listed = [f"{name} ({hints[name]})" if name in hints else name for name in absent]
     return ValueError(f"{source} lacks {len(absent)} of {len(wanted)} columns: {shortened(listed)}")
 
 
 def available_memory() -> float:
-    """Bytes of memory that are free; those of the machine, or infinitely many, if the system does not say more."""
+    """Bytes of memory that are free, infinitely many if the system does not say."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, StopIteration):
-        pass
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # Windows
+    except (OSError, ValueError, StopIteration):  # not Linux
         return float("inf")
