@@ -350,11 +350,10 @@ def begun(*arguments: str, checkpoint: str) -> subprocess.Popen[str]:
 
 
 def test_a_killed_fit_resumes_and_an_interrupted_one_is_kept(wine_csv: str) -> None:
-    X = np.random.default_rng(0).standard_normal((30_000, 12))
-    X[:15_000] += 0.3  # clusters that overlap, so that a fit takes many iterations
+    X = np.random.default_rng(0).standard_normal((60_000, 12))
+    X[:30_000] += 0.3  # clusters that overlap, so that a fit takes many iterations
     np.save("slow.npy", X)
-    few = ("--max-iter", "40")
-    fit = ("fit", "slow.npy", "--components", "3", "--groups", "12", "--checkpoint", "fit.checkpoint", *few, "--out")
+    fit = ("fit", "slow.npy", "--components", "3", "--groups", "12", "--checkpoint", "fit.checkpoint", "--out")
     killed = begun(*fit, "killed", checkpoint="fit.checkpoint")
     killed.kill()
     killed.communicate()
@@ -362,7 +361,7 @@ def test_a_killed_fit_resumes_and_an_interrupted_one_is_kept(wine_csv: str) -> N
     assert Path("fit.checkpoint").exists()
     run(*fit, "killed")
     assert not Path("fit.checkpoint").exists()
-    run("fit", "slow.npy", "--components", "3", "--groups", "12", *few, "--out", "whole")
+    run("fit", "slow.npy", "--components", "3", "--groups", "12", "--out", "whole")
     assert Path("killed/rows.csv").read_bytes() == Path("whole/rows.csv").read_bytes()
     stopped = begun(*fit, "stopped", checkpoint="fit.checkpoint")
     stopped.send_signal(signal.SIGINT)

@@ -58,7 +58,7 @@ def fit_topics(options: TopicOptions, line: str) -> None:
         if len(models) > 1:
             summary["selection"] = tried
         with progress_bar("writing the results"):
-            _write(folder, best, table, ratings, summary, options)
+            _write_files(folder, best, table, ratings, summary, options)
     if options.json:
         output.write_json(summary)
         return
@@ -136,7 +136,7 @@ def _compared(
     return models, tried
 
 
-def _write(
+def _write_files(
     folder: Path, model: TopicBiclustering, table: Table, ratings: Any, summary: dict[str, Any], options: TopicOptions
 ) -> None:
     """Write the model, its tables, heat map and page, and the completed summary."""
