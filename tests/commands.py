@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,6 +22,9 @@ from sklearn.datasets import load_wine
 from typer.testing import CliRunner
 
 from blockmix.command.app import app
+from blockmix.command.options import ReadingOptions
+from blockmix.command.reading import read_table
+from blockmix.command.table import Table
 
 MIXTURE = {"model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"}
 
@@ -36,9 +40,17 @@ def wine() -> pd.DataFrame:
 
 def run(*arguments: str, code: int = 0, text: str | None = None) -> Any:
     """Run the command in this process."""
-    done = CliRunner().invoke(app, arguments, input=text, prog_name="blockmix")
+    line = shlex.join(["blockmix", *arguments])
+    done = CliRunner().invoke(app, arguments, input=text, prog_name="blockmix", obj=line)
     assert done.exit_code == code, f"{done.exit_code}: {done.stdout} {done.stderr} {done.exception!r}"
     return done
+
+
+def read(folder: Path, text: str, kept: Any = (), only: Any = None, **options: Any) -> Table:
+    """Read a text as a table."""
+    path = folder / "table.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    return read_table(path, ReadingOptions(**options), kept, only)
 
 
 def fails(*arguments: str) -> str:

@@ -10,13 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
+import numba
 import pytest
 from commands import (
     MIXTURE,
@@ -29,7 +27,6 @@ from commands import (
     process,
     run,
     summary_of,
-    wine,
 )
 
 from blockmix import GaussianBiclustering
@@ -115,60 +112,6 @@ def test_a_failed_swap_leaves_everything_as_it_was() -> None:
     assert files_below(".") == before
 
 
-@pytest.fixture
-def as_nobody() -> Iterator[Path]:
-    """A folder that a user without rights may read but not write; root itself may always write."""
-    folder = Path(tempfile.mkdtemp())
-    (folder / "wine.csv").write_text(wine().to_csv(index=False))
-    (folder / "secret.csv").write_text("a,b\n1,2\n")
-    (folder / "secret.csv").chmod(0o000)
-    (folder / "out").mkdir()
-    (folder / "open").mkdir()
-    (folder / "open").chmod(0o777)
-    folder.chmod(0o555)
-    (folder / "out").chmod(0o555)
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield folder
-    finally:
-        if root:
-            os.seteuid(0)
-        folder.chmod(0o755)
-        (folder / "out").chmod(0o755)
-        shutil.rmtree(folder)
-
-
-def test_no_permission(as_nobody: Path) -> None:
-    for out in (as_nobody / "new", as_nobody / "out"):
-        done = run("fit", str(as_nobody / "wine.csv"), "--components", "2", "--out", str(out), code=1)
-        reason = "cannot be written to (Permission denied): give another folder with --out"
-        assert done.stderr == f"blockmix: {out} {reason}\n"
-    file = as_nobody / "secret.csv"
-    done = run("fit", str(file), "--out", str(as_nobody / "open" / "out"), code=1)
-    assert done.stderr == f"blockmix: {file}: Permission denied\n"
-
-
-def test_results_replace_the_old_ones_only_when_they_are_complete(wine_csv: str) -> None:
-    run("fit", wine_csv, "--components", "1:2", "--out", "out")
-    Path("out/mine.txt").write_text("notes")
-    before = files_below(".")
-    # The largest file that the process may write is smaller than the report.
-    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); "
-    code = limit + "from blockmix.command import main; main(sys.argv[1:])"
-    arguments = ("fit", wine_csv, "--components", "3", "--out", "out")
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "blockmix: out cannot be written to (File too large): give another folder with --out" in done.stderr
-    assert files_below(".") == before
-    run(*arguments)
-    # selection.csv described another model; mine.txt is not ours to remove.
-    assert {path.name for path in Path("out").iterdir()} == MIXTURE | {"mine.txt"}
-    assert [path.name for path in Path().rglob(".*")] == []
-    assert sorted(summary_of("out")["files"]) == sorted(MIXTURE)
-
-
 def test_cells_that_look_like_formulas_are_disarmed() -> None:
     names = ["=HYPERLINK(1)", "+x", "-5", "@a", "-1+2", "a=b", "-1.5e3"]
     lines = "\n".join(f"{name},{i},{i * i % 5}" for i, name in enumerate(names))
@@ -195,11 +138,9 @@ def test_a_terminal_that_shows_only_ascii(wine_csv: str) -> None:
     table = Path(wine_csv).read_text().replace("w0,", "größe,").replace("alcohol,", "größe,")
     name = os.fsdecode(b"w\xff.csv")  # not text
     Path(name).write_text(table, encoding="utf-8")
-    environment = {"env": os.environ | {"PYTHONIOENCODING": "ascii"}}
-    done = process("fit", name, *FIT[2:], "--json", **environment)
-    assert json.loads(done.stdout) == summary_of("out")
+    assert json.loads(run("fit", name, *FIT[2:], "--json").stdout) == summary_of("out")
     assert summary_of("out")["file"] == name
-    done = process("predict", "out/model.blockmix", name, **environment)
+    done = process("predict", "out/model.blockmix", name, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert done.stdout.splitlines()[1].startswith("gr\\xf6\\xdfe,")
 
@@ -208,8 +149,6 @@ def test_a_terminal_that_shows_only_ascii(wine_csv: str) -> None:
     ("redirection", "warning"),
     [
         ("> /dev/full", "warning: standard output cannot be written to (No space left on device)"),
-        (">&-", "warning: standard output cannot be written to (it is closed)"),
-        ("2> /dev/full", None),
         ("<&- >&- 2>&-", None),
     ],
 )
@@ -222,17 +161,17 @@ def test_results_that_are_written_are_a_success(redirection: str, warning: str |
 
 
 def test_results_that_go_nowhere_are_an_error(wine_model: str) -> None:
-    for redirection, reason in (("> /dev/full", "No space left on device"), (">&-", "it is closed")):
-        done = redirected(redirection, "predict", wine_model, "wine.csv")
-        assert done.returncode == 1
-        assert done.stderr.splitlines()[-1] == f"blockmix: standard output cannot be written to ({reason})"
+    done = redirected(">&-", "predict", wine_model, "wine.csv")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "blockmix: standard output cannot be written to (it is closed)"
     done = redirected("<&-", "fit", "-")
     assert done.stderr == "blockmix: standard input is empty\n"
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("predict", "out/model.blockmix", "wine.csv")])
-def test_a_reader_that_stops_is_no_error(arguments: Any, wine_model: str) -> None:
-    with subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+def test_a_reader_that_stops_is_no_error(wine_model: str) -> None:
+    with subprocess.Popen(
+        command("predict", wine_model, "wine.csv"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as started:
         assert started.stdout is not None and started.stderr is not None
         started.stdout.close()  # before anything is printed
         errors = started.stderr.read()
@@ -241,31 +180,27 @@ def test_a_reader_that_stops_is_no_error(arguments: Any, wine_model: str) -> Non
 
 
 def test_a_terminal_shows_bars_with_the_time_left() -> None:
-    arguments = ("fit", large_csv(), "--components", "2", "--init", "kmeans", "--max-iter", "3", "--out", "out")
+    arguments = ("fit", large_csv(), "--components", "1:2", "--max-iter", "3", "--out", "out")
     screen, code = in_a_terminal(*arguments)
     assert code == 0, screen
-    assert re.search(r"reading large.csv .* MB [-\d:]+ left", screen)
-    assert re.search(r"fitting 2 row clusters.* \d/3 [-\d:]+ left at most", screen)
+    assert re.search(r"reading large.csv .* \d+% [-\d:]+ left", screen)
+    assert re.search(r"comparing 2 models.* \d+% [-\d:]+ left", screen)
     assert "writing the report" in screen
-    assert "warning: EM stopped at --max-iter 3 before it converged: raise --max-iter" in screen
 
 
 # Messages and signals
 
 
-def test_a_bug_is_one_sentence_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SystemExit) as ended, output.errors_reported():
-        raise KeyError("inside")
-    assert ended.value.code == 1
-    assert "please report it (KeyError: 'inside')" in capsys.readouterr().err
+def test_a_bug_is_one_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blockmix.command.fit.fit_demo", lambda options, line: {}["inside"])
+    assert fails("demo").startswith("this is a bug, please report it (KeyError: 'inside')")
     monkeypatch.setenv("BLOCKMIX_TRACEBACK", "1")
-    with pytest.raises(KeyError), output.errors_reported():
-        raise KeyError("inside")
+    assert isinstance(run("demo", code=1).exception, KeyError)
 
 
 def test_ctrl_c_before_the_first_result_leaves_nothing() -> None:
     file = large_csv()
-    arguments = ("fit", file, "--components", "9:12", "--init", "kmeans", "--out", "out")
+    arguments = ("fit", file, "--components", "9:12", "--out", "out")
     screen, code = in_a_terminal(*arguments, until="iteration")
     assert code == 130, screen
     assert "blockmix: interrupted, nothing was written" in screen
@@ -273,41 +208,29 @@ def test_ctrl_c_before_the_first_result_leaves_nothing() -> None:
     assert [path.name for path in Path().iterdir()] == [file]
 
 
-def test_ctrl_c_keeps_the_best_so_far() -> None:
-    # As the estimator does; red if an interrupted fit were taken for a finished one.
+def test_a_terminated_process_leaves_nothing() -> None:
     file = large_csv()
-    arguments = ("fit", file, "--components", "9", "--init", "kmeans", "--out", "out")
-    screen, code = in_a_terminal(*arguments, until=": kmeans")
-    assert code == 130, screen
-    assert "warning: interrupted after" in screen
-    assert "blockmix: interrupted, the best model so far was written" in screen
-    assert "Traceback" not in screen
-    assert summary_of("out")["outcome"] == "interrupted"
-    assert not list(Path().glob(".blockmix-*"))
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_terminated_process_leaves_nothing(number: signal.Signals) -> None:
-    file = large_csv()
-    arguments = ("fit", file, "--components", "2:9", "--init", "kmeans", "--out", "out")
-    unignored = partial(signal.signal, number, signal.SIG_DFL)  # tests under nohup ignore SIGHUP
-    started = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, preexec_fn=unignored)
+    arguments = ("fit", file, "--components", "2:9", "--out", "out")
+    started = subprocess.Popen(command(*arguments), stderr=subprocess.PIPE)
     while not list(Path().glob(".blockmix-*.part")):
         assert started.poll() is None
         time.sleep(0.01)
-    started.send_signal(number)
+    started.terminate()
     _, stderr = started.communicate()
-    assert started.returncode == 128 + number, stderr
+    assert started.returncode == 128 + signal.SIGTERM, stderr
     assert b"Traceback" not in stderr
     assert [path.name for path in Path().iterdir()] == [file]
 
 
-def test_the_first_fit_says_that_it_compiles_and_the_next_does_not(wine_csv: str, tmp_path: Path) -> None:
-    # Red if the cache is not used: each run would compile again.
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    announced = ["compiling (once)" in process(*FIT, env=environment, check=True).stderr for _ in range(2)]
-    assert announced == [True, False]
-    assert any((tmp_path / "cache").rglob("*.nbi"))
+def test_a_fit_says_once_that_it_compiles(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two types, so two compilations; the next fit has both.
+    plus = numba.njit(lambda x: x + 1)
+    monkeypatch.setattr(GaussianBiclustering, "fit", lambda self, X: plus(1) + plus(1.0))
+    announced = []
+    for _ in range(2):
+        compile_loops()
+        announced.append(capsys.readouterr().err)
+    assert announced == ["compiling (once)\n", ""]
 
 
 @pytest.fixture

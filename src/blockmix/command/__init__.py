@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import signal
+import sys
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
-from blockmix.command.output import ENDING, end, guard_streams, note, output_error, signals
+from blockmix.command.output import ENDING, check_output, end, guard_streams, note, signals
 
 __all__ = ["main", "show_versions"]
 
@@ -24,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         for number in (signal.SIGINT, *ENDING):
             if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):  # else ignored, as under nohup
                 signal.signal(number, end)
-        app(arguments, prog_name="blockmix")
+        words = sys.argv[1:] if arguments is None else list(arguments)
+        app(words, prog_name="blockmix", obj=shlex.join(["blockmix", *words]))
     except ModuleNotFoundError as error:
         note(f"blockmix: {error.name} is needed and not installed: pip install 'blockmix[app]'")
         code = 1
@@ -33,8 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except SystemExit as ended:
         # An error on the way out, such as a failed import, does not change why the command ended.
         code = next((128 + number for number in signals if number in ENDING), ended.code)
-    if not code and (failure := output_error()):
-        note(f"warning: standard output cannot be written to ({failure.strerror})")
+    try:
+        check_output()
+    except OSError as error:  # the results are in files
+        if not code:
+            note(f"warning: {error}")
     for number in (signal.SIGINT, *ENDING):  # everything is done: let Python exit with this code
         signal.signal(number, signal.SIG_IGN)
     raise SystemExit(code)

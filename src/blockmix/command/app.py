@@ -1,4 +1,4 @@
-"""The application: its commands with their help, in the order of the help.
+"""The application: its commands with their help, in the order of the help, and how Typer reads their options.
 
 The modules that do the work are imported when a command runs, so that the help appears at once.
 """
@@ -6,73 +6,110 @@ The modules that do the work are imported when a command runs, so that the help 
 from __future__ import annotations
 
 import inspect
-import shlex
+import os
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from typer.core import TyperGroup
 
 import blockmix as package
 from blockmix.command.options import (
-    CovarianceOptions,
+    FitOptions,
     ImputeOptions,
     MixtureOptions,
+    Option,
     PredictOptions,
     ReportOptions,
     StabilityOptions,
     TopicOptions,
     WritingOptions,
-    parameters,
 )
-from blockmix.command.output import errors_reported
+from blockmix.command.output import note, sentence
 
-
-class _Commands(TyperGroup):
-    """The group of commands, which remembers the command line."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.obj = shlex.join(["blockmix", *args])
-        return super().parse_args(ctx, args)
-
+_LONGEST = 1_000_000  # numbers in a range
+Run = Callable[[Any, str], None]
 
 app = typer.Typer(
-    cls=_Commands,
     no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"blockmix {package.__version__}")
-        raise typer.Exit
-
-
 @app.callback()
-def blockmix(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
+def blockmix(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Which rows of a table belong together, and which columns move together in each row cluster.
 
     Start with blockmix fit FILE, or with blockmix demo.
     """
+    if version:
+        print(f"blockmix {package.__version__}")
+        raise typer.Exit
 
 
-Run = Callable[[Any, str], None]
+def parse(option: Option, text: str) -> Any:
+    """The words or numbers of an option: "3", "1:5" (with both ends), "2,4,8", "auto,4" or "pdf,png".
+
+    Examples
+    --------
+    >>> parse(Option("", words=("auto",), numbers=True), "auto,2:3")
+    ('auto', 2, 3)
+    """
+    several = option.many or option.numbers
+    values: list[Any] = []
+    for part in text.split(",") if several else [text]:
+        first, colon, last = part.partition(":")
+        if part in option.words:
+            values.append(part)
+        elif not option.numbers or not (first.isdecimal() and (last.isdecimal() or not colon)):
+            choices = [*(["whole numbers", "ranges such as 1:5"] if option.numbers else []), *option.words]
+            raise typer.BadParameter(f"{part!r} is not one of {', '.join(choices)}")
+        elif not 1 <= int(first) <= int(last or first) < int(first) + _LONGEST:
+            raise typer.BadParameter(f"{text!r} must be at least 1, and a range must ascend, as in 1:5")
+        else:
+            values += range(int(first), int(last or first) + 1)
+    return tuple(dict.fromkeys(values)) if several else text
+
+
+def parameters(kind: type) -> list[inspect.Parameter]:
+    """The fields of a class of options as parameters of a function, its own before those of its groups."""
+    hints, typed = get_type_hints(kind, include_extras=True), []
+    for name in [name for part in kind.__mro__ for name in inspect.get_annotations(part)]:
+        type_, option = get_args(hints[name])
+        if option.argument:
+            declared = typer.Argument(metavar=option.metavar, help=option.help, show_default=False)
+        else:
+            names = option.names or (f"--{name.replace('_', '-')}",)  # a flag has no --no-flag unless it says so
+            settings = {"metavar": option.metavar, **option.limits}
+            if option.words or option.numbers:
+                settings["parser"] = lambda text, option=option: parse(option, text)
+            declared = typer.Option(*names, help=option.help, **settings)
+        default = getattr(kind, name, inspect.Parameter.empty)
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        typed.append(inspect.Parameter(name, keyword, default=default, annotation=Annotated[type_, declared]))
+    return typed
 
 
 def command(name: str, kind: type, *examples: str) -> Callable[[Run], Run]:
-    """Register a function of options and of the command line as a command; its docstring is the help."""
+    """Register a function of options and of the command line as a command; its docstring is the help.
+
+    A problem with the data or the fit ends it with one sentence and exit code 1, Ctrl-C with 130.
+    """
 
     def register(function: Run) -> Run:
         def run(ctx: typer.Context, **given: Any) -> None:
-            with errors_reported():
+            try:
                 function(kind(**given), ctx.obj)
+            except KeyboardInterrupt as error:
+                note(", ".join(["blockmix: interrupted", *error.args]))
+                raise SystemExit(130) from None
+            except Exception as error:
+                if type(error).__module__.startswith("typer") or os.environ.get("BLOCKMIX_TRACEBACK"):
+                    raise
+                note(f"blockmix: {sentence(error)}")
+                raise SystemExit(1) from None
 
         context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         run.__signature__ = inspect.Signature([context, *parameters(kind)])  # type: ignore[attr-defined]
@@ -84,14 +121,7 @@ def command(name: str, kind: type, *examples: str) -> Callable[[Run], Run]:
     return register
 
 
-@command(
-    "fit",
-    MixtureOptions,
-    "wine.csv",
-    "wine.csv --label type --out wine",
-    "genes.tsv.gz --components 3 --groups 20 --shared --top-variance 5000",
-    "- --components 2:4 --json < data.csv",
-)
+@command("fit", MixtureOptions, "wine.csv --label type --out wine", "- --components 2:4 --json < data.csv")
 def fit(options: MixtureOptions, line: str) -> None:
     """Row clusters and column groups of a table.
 
@@ -104,13 +134,7 @@ def fit(options: MixtureOptions, line: str) -> None:
     fit_mixture(options, line)
 
 
-@command(
-    "select",
-    MixtureOptions,
-    "wine.csv --components 1:6",
-    "wine.csv --components 2:4 --groups auto,2:6 --criterion icl",
-    "large.parquet --components 2,4,8,16",
-)
+@command("select", MixtureOptions, "wine.csv --components 2:4 --groups auto,2:6 --criterion icl")
 def select(options: MixtureOptions, line: str) -> None:
     """Compare numbers of row clusters and of column groups: another name of fit.
 
@@ -119,8 +143,8 @@ def select(options: MixtureOptions, line: str) -> None:
     fit(options, line)
 
 
-@command("covariance", CovarianceOptions, "wine.csv", "genes.parquet --groups 20 --shrinkage 0.2")
-def covariance(options: CovarianceOptions, line: str) -> None:
+@command("covariance", FitOptions, "wine.csv", "genes.parquet --groups 20 --shrinkage 0.2")
+def covariance(options: FitOptions, line: str) -> None:
     """Column groups of a table, without row clusters.
 
     Estimates one block-diagonal covariance, and writes the model, columns.csv (group of each column), summary.json and
@@ -131,12 +155,7 @@ def covariance(options: CovarianceOptions, line: str) -> None:
     fit_covariance(options, line)
 
 
-@command(
-    "topics",
-    TopicOptions,
-    "reviews.csv --text review --rating stars",
-    "reviews.csv --text review --topics 2:8 --ngrams 2 --stop-words my-words.txt",
-)
+@command("topics", TopicOptions, "reviews.csv --text review --rating stars --topics 2:8 --ngrams 2")
 def topics(options: TopicOptions, line: str) -> None:
     """Topics of texts, and the groups of words that matter for each.
 
@@ -153,19 +172,14 @@ def topics(options: TopicOptions, line: str) -> None:
 def demo(options: WritingOptions, line: str) -> None:
     """Run the full workflow on a built-in data set.
 
-    178 wines and 13 measurements; all settings are the defaults, with --scale.
+    178 wines and 13 measurements; all settings are the defaults.
     """
     from blockmix.command.fit import fit_demo
 
     fit_demo(options, line)
 
 
-@command(
-    "predict",
-    PredictOptions,
-    "wine-blockmix/model.blockmix new.csv",
-    "wine-blockmix/model.blockmix new.csv --label type --out new",
-)
+@command("predict", PredictOptions, "wine-blockmix/model.blockmix new.csv --label type --out new")
 def predict(options: PredictOptions, line: str) -> None:
     """Row clusters of new rows, from a saved model.
 
@@ -177,12 +191,7 @@ def predict(options: PredictOptions, line: str) -> None:
     predict_rows(options, line)
 
 
-@command(
-    "impute",
-    ImputeOptions,
-    "survey-blockmix/model.blockmix survey.csv",
-    "survey-blockmix/model.blockmix new.csv --out complete.csv",
-)
+@command("impute", ImputeOptions, "survey-blockmix/model.blockmix survey.csv --out complete.csv")
 def impute(options: ImputeOptions, line: str) -> None:
     """Fill the missing values of a table, from a saved model.
 
@@ -194,13 +203,7 @@ def impute(options: ImputeOptions, line: str) -> None:
     write_completed(options)
 
 
-@command(
-    "report",
-    ReportOptions,
-    "wine-blockmix/model.blockmix wine.csv --label type",
-    "wine-blockmix/model.blockmix",
-    "wine-blockmix/model.blockmix --out wine.html",
-)
+@command("report", ReportOptions, "wine-blockmix/model.blockmix", "wine-blockmix/model.blockmix wine.csv")
 def report(options: ReportOptions, line: str) -> None:
     """Write the report of a saved model again.
 
@@ -211,13 +214,7 @@ def report(options: ReportOptions, line: str) -> None:
     report_again(options, line)
 
 
-@command(
-    "stability",
-    StabilityOptions,
-    "wine-blockmix/model.blockmix",
-    "wine-blockmix/model.blockmix wine.csv --resamples 500 --refits 0",
-    "visits-blockmix/model.blockmix visits.csv --units patient",
-)
+@command("stability", StabilityOptions, "visits-blockmix/model.blockmix visits.csv --units patient")
 def stability(options: StabilityOptions, line: str) -> None:
     """How often the column groups and row clusters of a model come back when rows are reweighted at random.
 

@@ -1,49 +1,55 @@
-"""Fits: read a table, fit a mixture or a covariance to it with a progress bar, and write the results together."""
+"""Fits: read a table, fit a mixture or a covariance to it, write the results together, and print the summary."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
 from functools import partial
-from math import prod, sqrt
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 
-from blockmix import BlockDiagonalCovariance, GaussianBiclustering, SelectionTable, select
+import blockmix
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, select
 from blockmix.blocks.moments import worth_rows
-from blockmix.command import output, reading, results
-from blockmix.command.options import CovarianceOptions, MixtureOptions, MoreOptions, StabilityOptions, WritingOptions
-from blockmix.command.output import in_options, note, progress_bar, warnings_collected
-from blockmix.command.reading import available_memory, print_notes, read_table, stem_of
-from blockmix.command.results import Fitted
-from blockmix.command.table import Table, shortened, watched
-from blockmix.estimators.stability import Stability
-from blockmix.selection import REFITS
+from blockmix.command import formats, output
+from blockmix.command.extras import Fitted, measure, write_figures, write_stability
+from blockmix.command.options import FitOptions, MixtureOptions, ReadingOptions, WritingOptions
+from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
+from blockmix.command.reading import read_table, stem_of
+from blockmix.command.table import Table, available_memory, print_notes
+from blockmix.em.parameters import outlier_limits
+from blockmix.estimators.mixture import Mixture, most_probable, probabilities
+from blockmix.estimators.validation import rows_to_score
+from blockmix.metrics import adjusted_rand
+from blockmix.partition import FloatArray, IntArray, column_names
+from blockmix.rows import Chunk, one_blas_thread
+from blockmix.selection import CRITERIA
 
-_MANY = 20  # candidates
 # Matrices of p × p numbers, and copies of the table, at the peak of a fit, its regroup. With many columns and few rows
 # only the distances are p × p; else scatter, covariance, correlation, its definite form, that in the order of the tree,
 # and distances.
 _MATRICES, _COPIES = 6, 4
 _WIDE_MATRICES, _WIDE_COPIES = 1, 20
 _PROGRAM = 0.25e9  # bytes of the process itself
-_WIDE = 4000  # columns from which a fit is announced
+_LINES = 14  # printed for one component
+_FARTHEST = 5  # rows listed
+_SHOWN_ROWS = 20_000  # rows of a large table that the page and the figures show
+_SHOWN_COLUMNS = 5000  # of a page, whose maps and trees need several p × p matrices
+ROW_HEAD: tuple[str, ...] = ("row", "cluster", "probability", "outlier_score", "outlier", "farthest_group")
+Fit = Callable[[Table, Any], tuple[Table, Fitted]]
 
 
-def fit_mixture(options: MixtureOptions, line: str) -> None:
-    """Fit a mixture, or compare several and take the best."""
-    kinds: dict[str, Any] = {"shared_covariance": [False, True]} if options.compare_shared else {}
-    kinds |= {"tails": list(options.tails)} if len(options.tails) > 1 else {}
-    n_candidates = len(options.components) * len(options.groups) * prod(map(len, kinds.values()))
-    if options.checkpoint is not None and n_candidates > 1:
+def fit_mixture(options: MixtureOptions, line: str, table: Table | None = None) -> None:
+    """Fit a mixture to a file, or to a table that is given, or compare several and take the best."""
+    if options.checkpoint is not None and len(options.components) * len(options.groups) > 1:
         raise typer.BadParameter("it belongs to one fit: give one number with --components", param_hint="--checkpoint")
-    read = partial(_table_to_fit, options, options.label)
-    _run("mixture", options, line, read, partial(_fitted_mixture, options=options, kinds=kinds, n=n_candidates))
+    _run("mixture", options, line, _fitted_mixture, table)
 
 
 def fit_demo(options: WritingOptions, line: str) -> None:
@@ -54,219 +60,122 @@ def fit_demo(options: WritingOptions, line: str) -> None:
     cultivars: list[str | None] = [str(wine.target_names[k]) for k in wine.target]
     names, row_names = tuple(wine.feature_names), range(1, len(wine.data) + 1)
     table = Table("wine", names, wine.data, row_names, {"cultivar": cultivars})
-    settings: dict[str, Any] = {"components": (1, 2, 3, 4, 5), "groups": ("auto",), "tails": ("normal",), "scale": True}
-    mixture = MixtureOptions(file="", label="cultivar", **settings, **vars(options))
-    mixture = replace(mixture, out=options.out or Path("blockmix-demo"))
-    _run("mixture", mixture, line, lambda: table, partial(_fitted_mixture, options=mixture, kinds={}, n=5))
+    settings = {"components": (1, 2, 3, 4, 5), "groups": ("auto",), **vars(options)}
+    settings["out"] = options.out or Path("blockmix-demo")
+    fit_mixture(MixtureOptions(file="", label="cultivar", **settings), line, table)
 
 
-def fit_covariance(options: CovarianceOptions, line: str) -> None:
+def fit_covariance(options: FitOptions, line: str) -> None:
     """Find the column groups of a whole table."""
     if len(options.groups) > 1:
         raise typer.BadParameter("one number or one rule is needed here", param_hint="--groups")
-
-    def fit(table: Table) -> tuple[Table, Fitted]:
-        N, p = table.shape
-        table = table.sample(reading.LARGE // p)
-        if table.shape[0] < N:
-            note(f"the covariance is that of a sample of {table.shape[0]} of the {N} rows")
-        begin = time.perf_counter()
-        with warnings_collected() as texts, progress_bar(f"grouping {p} columns"):
-            model = BlockDiagonalCovariance(options.groups[0], shrinkage=options.shrinkage).fit(table.X)
-        return table, Fitted(model, None, texts, time.perf_counter() - begin)
-
-    _run("covariance", options, line, partial(_table_to_fit, options, None), fit)
+    _run("covariance", options, line, _fitted_covariance)
 
 
-def _run(
-    kind: str,
-    options: MixtureOptions | CovarianceOptions,
-    line: str,
-    read: Callable[[], Table],
-    fit: Callable[[Table], tuple[Table, Fitted]],
-) -> None:
-    """Read a table, fit a model to it, write the results and print the summary.
+def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | None = None) -> None:
+    """Read a table unless it is given, fit a model to it, write the results and print the summary.
 
     A fit that Ctrl-C cut short is written all the same, and ends with exit code 130.
     """
-    out: Path = options.out or Path(f"{stem_of(options.file)}-blockmix")
+    out = options.out or Path(f"{stem_of(options.file)}-blockmix")
     # The folder comes first: if it cannot be written to, better to know before hours of work.
     with output.folder(out, kind, options.file) as folder:
-        table, fitted = fit(read())
+        table, fitted = fit(_table_to_fit(options) if table is None else table, options)
         if options.stability and not fitted.interrupted:
             try:
                 stability, cut = measure(fitted.model, table, options, getattr(fitted.model, "random_state", None) or 0)
                 fitted = replace(fitted, stability=stability, interrupted=cut)
             except KeyboardInterrupt:  # the fit is kept
                 fitted = replace(fitted, interrupted=True)
-        summary = {"kind": kind, "folder": str(out)} | results.summary(table, fitted, options, line)
-        with output.blaming(out):
-            results.write(folder, table, fitted, summary, options)
-    results.print_summary(summary, fitted, options.json)
+        summary = {"kind": kind, "folder": str(out)} | _summary(table, fitted, options, line)
+        _write(folder, table, fitted, summary, options)
+    if options.json:
+        output.write_json(summary)
+    else:
+        _print_summary(summary, fitted)
     if fitted.interrupted:
         if fitted.stability is None:
             note("blockmix: interrupted, the best model so far was written")
         raise SystemExit(130)
 
 
-def _table_to_fit(options: MixtureOptions | CovarianceOptions, label: str | None) -> Table:
+def _table_to_fit(options: FitOptions) -> Table:
     """The numbers of a file, varying, not too many, and enough for the candidates; missing values may be among them."""
+    label = getattr(options, "label", None)
     table = read_table(options.file, options, () if label is None else (label,))
     table = table.complete(options.drop_missing, missing=True).varying()
     if options.top_variance is not None:
         table = table.most_varying(options.top_variance)
-    _check_memory(table)
+    N, p = table.values.shape
+    wide, available = worth_rows(N, p), available_memory()
+    copies, matrices = (_WIDE_COPIES, _WIDE_MATRICES) if wide else (_COPIES, _MATRICES)
+    required = _PROGRAM + 8.0 * (copies * N * p + matrices * p**2)
+    if required > available and p >= N:  # fewer columns are no remedy for too many rows
+        affordable = int(sqrt(available / 2 / 8 / matrices))
+        raise MemoryError(
+            f"{table.source} has {p} columns, so a fit needs about {required / 1e9:.0f} GB of memory, and "
+            f"{available / 1e9:.0f} GB are available: keep only those of largest variance, such as --top-variance "
+            f"{affordable // 1000 * 1000 or affordable}"
+        )
     print_notes(table)
-    if label is not None and (revealing := _revealing_columns(table, table.texts[label])):
-        names = shortened(revealing, 8)
-        note(f"{names}: one value in each class of {label}, so the fit sees the classes; leave out with --drop NAME")
     numbers = [K for K in options.groups if isinstance(K, int)]
-    for name, limit, what, values in (
-        ("--components", table.shape[0], "rows", getattr(options, "components", ())),
-        ("--groups", table.shape[1], "columns", numbers),
-    ):
+    components = getattr(options, "components", ())
+    for name, values, limit, what in (("--components", components, N, "rows"), ("--groups", numbers, p, "columns")):
         if max(values, default=0) > limit:
             raise ValueError(f"{name} {max(values)} exceeds the {limit} {what} of {table.source}")
     return table
 
 
-def _revealing_columns(table: Table, labels: list[str | None]) -> list[str]:
-    """Numeric columns that are a coding of the known classes."""
-    codes = np.unique([str(text) for text in labels], return_inverse=True)[1]
-    first = np.unique(codes, return_index=True)[1]
-    if not table.in_memory or not 1 < len(first) <= len(codes) / 2:  # a class, or classes of one row, show nothing
-        return []
-    return [
-        name
-        for name, column in zip(table.names, table.values.T, strict=True)
-        if (column[:1000] == column[first[codes[:1000]]]).all() and (column == column[first[codes]]).all()
-    ]
-
-
-def needed_memory(n_rows: int, n_columns: int) -> float:
-    """Bytes that a fit with the default column groups needs, for N × p numbers.
-
-    Examples
-    --------
-    >>> f"{needed_memory(100, 10_000) / 1e9:.1f} GB"
-    '1.2 GB'
-    >>> f"{needed_memory(4000, 10_000) / 1e9:.1f} GB"
-    '6.3 GB'
-    """
-    wide = worth_rows(n_rows, n_columns)
-    copies, matrices = (_WIDE_COPIES, _WIDE_MATRICES) if wide else (_COPIES, _MATRICES)
-    return _PROGRAM + 8.0 * (copies * n_rows * n_columns + matrices * n_columns**2)
-
-
-def _check_memory(table: Table) -> None:
-    """Say how much memory a wide table needs; raise a MemoryError if there is not as much."""
-    N, p = table.shape
-    required, available = needed_memory(N, p), available_memory()
-    if required <= available or p < N:  # fewer columns are no remedy for too many rows
-        if p >= _WIDE:
-            few = _WIDE // 2
-            note(
-                f"{p} columns: a fit needs about {required / 1e9:.1f} GB of memory; --top-variance {few} would "
-                f"need {needed_memory(N, few) / 1e9:.1f} GB and a fraction of the time"
-            )
-        return
-    affordable = int(sqrt(available / 2 / 8 / (_WIDE_MATRICES if worth_rows(N, p) else _MATRICES)))
-    rounded = affordable // 1000 * 1000 or affordable
-    raise MemoryError(
-        f"{table.source} has {p} columns, so a fit needs about {required / 1e9:.0f} GB of memory, and "
-        f"{available / 1e9:.0f} GB are available: keep only those of largest variance, such as --top-variance {rounded}"
-    )
-
-
-def _fitted_mixture(table: Table, options: MixtureOptions, kinds: dict[str, Any], n: int) -> tuple[Table, Fitted]:
-    """Fit the only candidate, or compare `n` of them; Ctrl-C ends with the best so far.
+def _fitted_mixture(table: Table, options: MixtureOptions) -> tuple[Table, Fitted]:
+    """Fit the only candidate, or compare several; Ctrl-C ends with the best so far.
 
     With --stability the comparison has the least stable cluster of each candidate, if the rows are in memory.
     """
-    if n > _MANY:
-        several = f"{min(options.components)} to {max(options.components)}"
-        note(f"comparing {n} models, from {several} row clusters: this may take a while")
-    scaling = table.scaling() if options.scale else None
-    table = table if scaling is None else table.scaled(**scaling)
     model = GaussianBiclustering(
         options.components[0],
         options.groups[0],
         shared_covariance=options.shared,
-        tails=options.tails[0],
-        init=options.init,
+        tails=options.tails,
         n_init=options.n_init,
         shrinkage=options.shrinkage,
         max_iter=options.max_iter,
         random_state=options.seed,
     )
+    n, X, selection = len(options.components) * len(options.groups), table.X, None
+    text = f"comparing {n} models" if n > 1 else f"fitting {options.components[0]} row clusters"
     compile_loops()
     begin = time.perf_counter()
-    with warnings_collected() as texts:
+    with warnings_collected() as texts, progress_bar(text, 1 if n > 1 else None, X) as update:
+        iterated = lambda progress: update(None, f", iteration {progress.iteration + 1}")  # noqa: E731
         if n == 1:
-            _fit(model, table.X, options.checkpoint)
-            selection, interrupted = None, model.outcome_ == "interrupted"
+            model.fit(X, callback=iterated, checkpoint=options.checkpoint)
         else:
-            selection, interrupted = _compare(model, table, options, kinds, n)
-            model = selection.best_estimator_
-    if scaling is not None:
-        model.scaling_ = scaling  # saved with the model, so that `predict` scales new rows alike
-    if selection is not None and ": " in selection.best_.outcome:
-        texts.append(in_options(selection.best_.outcome.partition(": ")[2]))
-    return table, Fitted(model, selection, texts, time.perf_counter() - begin, interrupted)
-
-
-def _fit(model: GaussianBiclustering, X: Any, checkpoint: Path | None) -> None:
-    """Fit a model with a bar that moves with the iterations, and within one as a large file is read."""
-    text, done = f"fitting {model.n_components} row clusters", 0
-    most = None if model.init == "auto" else model.n_init * model.max_iter
-    with progress_bar(text, most, left="left at most") as update:
-
-        def iterated(progress: Any) -> None:
-            nonlocal done
-            done += 1
-            update(done, f"{text}: {progress.start}")
-
-        with watched(X, lambda share: update(done + 0.99 * min(share, 1), f"{text}, {share:.0%} of the rows")):
-            model.fit(X, callback=iterated, checkpoint=checkpoint)
-
-
-def _compare(
-    prototype: GaussianBiclustering, table: Table, options: MixtureOptions, kinds: dict[str, Any], n: int
-) -> tuple[SelectionTable, bool]:
-    """The comparison of `n` candidates, and whether Ctrl-C cut it short."""
-    text, X = f"comparing {n} models", table.X
-    stability = options.stability and options.refits > 0 and table.in_memory
-    # With more columns than rows each candidate is fitted twice, with its own and with a shared covariance.
-    fits, total, done = 0, n, 0.0
-    with progress_bar(text, n) as update:
-
-        def fitted(event: Any) -> None:
-            nonlocal fits, total, done
-            fits, total = event.done, event.total
-            done = fits * n / total
-            update(done, text)
-
-        def iterated(progress: Any) -> None:
-            # A fraction of one fit, so that the bar moves during a long one; most of the time goes into refits.
-            nonlocal done
-            refit = progress.start.startswith("refit")
-            part = 0.0 if stability and not refit else progress.iteration / (REFITS if refit else prototype.max_iter)
-            done = (fits + min(part, 0.99)) * n / max(total, n)
-            update(done, f"{text}: {progress.start if refit else f'iteration {progress.iteration + 1}'}")
-
-        with watched(X, lambda share: update(done, f"{text}, {share:.0%} of the rows")):
             selection = select(
                 X,
                 options.components,
                 options.groups,
                 criterion=options.criterion,
-                estimator=prototype,
-                callback=fitted,
+                estimator=model,
+                callback=lambda event: update(event.done / event.total),
                 on_iteration=iterated,
-                stability=stability,
-                **kinds,
+                stability=options.stability and options.refits > 0 and table.in_memory,
             )
-    return selection, fits < total
+            model = selection.best_estimator_
+            if ": " in selection.best_.outcome:
+                warnings.warn(selection.best_.outcome.partition(": ")[2], stacklevel=1)
+    interrupted = model.outcome_ == "interrupted" or any(text.startswith("interrupted after") for text in texts)
+    return table, Fitted(model, selection, texts, time.perf_counter() - begin, interrupted)
+
+
+def _fitted_covariance(table: Table, options: FitOptions) -> tuple[Table, Fitted]:
+    """Group the columns, of a sample of the rows if the table is large."""
+    N, p = table.values.shape
+    if not table.in_memory and (table := table.sample(formats.LARGE // p)).values.shape[0] < N:
+        note(f"the covariance is that of a sample of {table.values.shape[0]} of the {N} rows")
+    begin = time.perf_counter()
+    with warnings_collected() as texts, progress_bar(f"grouping {p} columns"):
+        model = BlockDiagonalCovariance(options.groups[0], shrinkage=options.shrinkage).fit(table.X)
+    return table, Fitted(model, None, texts, time.perf_counter() - begin)
 
 
 def compile_loops() -> None:
@@ -293,32 +202,192 @@ def compile_loops() -> None:
     output.raise_dropped(before)
 
 
-def measure(
-    model: Any, table: Table, options: MoreOptions | StabilityOptions, seed: int, units: Sequence[Any] | None = None
-) -> tuple[Stability, bool]:
-    """Reweight the rows at random and group and cluster them again; a large table is not clustered again.
-
-    Returns the stability, and whether Ctrl-C cut it short.
-    """
-    settings: dict[str, Any] = {"n_resamples": options.resamples, "random_state": seed, "units": units}
-    if isinstance(model, BlockDiagonalCovariance):
-        if table.description.missing.any():
-            remedy = "use blockmix fit --components 1 --stability, which takes them"
-            raise ValueError(f"{table.source} has missing values: {remedy}")
+def _write(folder: Path, table: Table, fitted: Fitted, summary: dict[str, Any], options: FitOptions) -> None:
+    """Write the model, its tables, figures and page, and the completed summary."""
+    model, selection, raw, X = fitted.model, fitted.selection, options.raw_text, table.X
+    mixture = not isinstance(model, BlockDiagonalCovariance)
+    with progress_bar("writing the results", rows=X):
+        model.save(folder / output.MODEL)
+        if mixture:
+            criteria = ("log_likelihood", *CRITERIA)
+            best = None if selection is None else selection.best_
+            summary |= model._criteria(model._fit_sums) if best is None else {k: getattr(best, k) for k in criteria}
+            write_csv(folder / output.ROWS, ROW_HEAD, row_lines(model, X, table.row_names), raw)
+        head = [*(["component"] if mixture else []), "column", "group", "size", "loading"]
+        lines: list[list[Any]] = []
+        for entry in model.column_table():  # the loading is the correlation with the factor of the group
+            loading = "" if np.isnan(entry.loading) else f"{entry.loading:.3f}"
+            cells = [entry.column, "alone" if entry.alone else entry.group, entry.size, loading]
+            lines.append([entry.component, *cells] if mixture else cells)
+        write_csv(folder / output.COLUMNS, head, lines, raw)
+    if selection is not None:
+        names = ("n_components", "n_column_groups", *selection.best_.kind, "n_parameters", "groups")
+        names += ("log_likelihood", *CRITERIA, *(["least_stable"] if selection.with_stability else []))
+        tried = []
+        for row in selection.rows:
+            values = vars(row) | row.kind | {"groups": " ".join(map(str, row.groups))}
+            tried.append({name: values[name] for name in (*names, "seconds", "outcome")})
+        write_csv(folder / output.SELECTION, list(tried[0]), [list(line.values()) for line in tried], raw)
+        summary |= {"criterion": selection.criterion, "selection": tried}
+    if fitted.stability is not None:
+        write_stability(folder, fitted.stability, raw)
+    if options.figures:
+        write_figures(folder, table.sample(_SHOWN_ROWS).X, fitted, options.figures)
+    has_page = summary["columns"] <= _SHOWN_COLUMNS
+    files = sorted(path.name for path in folder.iterdir())
+    summary["files"] = [*files, output.SUMMARY, *([output.REPORT] if has_page else [])]
+    output.write_json(summary, folder / output.SUMMARY)
+    if has_page:
+        write_page(folder / output.REPORT, fitted, table, summary.get("label"), summary["command"])
     else:
-        if not table.in_memory and options.refits:
-            note("the clusters of a large table are not fitted again: only the column groups are resampled")
-        settings["n_refits"] = options.refits if table.in_memory else 0
-    several = len(getattr(model, "weights_", ())) > 1  # one cluster is not fitted again
-    total, done = options.resamples + several * settings.get("n_refits", 0), 0
-    with warnings_collected(), progress_bar("reweighting the rows at random", total) as update:
+        remedy = f"a page shows at most {_SHOWN_COLUMNS}: use --top-variance {_SHOWN_COLUMNS} to get one"
+        note(f"no {output.REPORT}: the table has {summary['columns']} columns, {remedy}")
 
-        def resampled(n_done: int, _: int) -> None:
-            nonlocal done
-            done = n_done
-            update(done)
 
-        stability: Stability = model.stability(table.X, **settings, callback=resampled)
-    if done < total:
-        note(f"blockmix: interrupted after {done} of {total} resamples: the results come from these")
-    return stability, done < total
+def row_lines(model: Any, X: Any, row_names: Sequence[object]) -> Iterator[tuple[Any, ...]]:
+    """Row name, cluster and its probability, and how far the row is from its cluster, as the rows are read.
+
+    The farthest group is the number of a column group of the cluster, or the name of a column alone.
+    """
+    if not isinstance(model, Mixture):
+        found = model.predict_proba(X)
+        clusters = np.where(found.any(axis=1), found.argmax(axis=1), -1)  # -1: a text without a topic
+        yield from zip(map(str, row_names), clusters.tolist(), (f"{p:.6g}" for p in found.max(axis=1)), strict=True)
+        return
+    start, describe = 0, None
+    if model._describe is not None:
+        describe = partial(model._describe, parameters=model._parameters)
+    limit, groups = outlier_limits(model.n_features_in_), _group_texts(model)
+    with one_blas_thread():
+        assigned = rows_to_score(model, X).map(partial(_assigned, scorer=model._scorer(), describe=describe))
+        for clusters, largest, far in assigned:
+            names = map(str, row_names[start : start + len(clusters)])
+            start += len(clusters)
+            cells = [names, clusters.tolist(), [f"{p:.6g}" for p in largest.tolist()]]
+            if describe is not None:
+                scores, k = far["outlier_scores_"], far["outlier_groups_"].tolist()
+                cells.append([f"{score:.4g}" for score in scores.tolist()])
+                cells.append(["yes" if beyond else "no" for beyond in (scores > limit[far["n_values_"]]).tolist()])
+                cells.append([groups[g][k] for g, k in zip(clusters.tolist(), k, strict=True)])
+            yield from zip(*cells, strict=True)
+
+
+def _assigned(chunk: Chunk, scorer: Any, describe: Any) -> tuple[IntArray, FloatArray, dict[str, Any]]:
+    """Clusters of the rows of a chunk, their probabilities, and how far the rows are from them."""
+    joint: FloatArray = scorer(chunk)
+    clusters = most_probable(joint)
+    return clusters, probabilities(joint).max(axis=1), {} if describe is None else describe(chunk, clusters)
+
+
+def _group_texts(model: Any) -> list[list[str]]:
+    """The number of each column group of each component, or the name of a column alone."""
+    names = column_names(model)
+    return [
+        [str(k) if len(group) > 1 else names[group[0]] for k, group in enumerate(Partition(labels).groups)]
+        for labels in model.column_labels_
+    ]
+
+
+def write_page(path: Path, fitted: Fitted, table: Table | None, label: str | None, command: str) -> None:
+    """Write the report of a model; of a large table it shows a sample of the rows."""
+    from blockmix.report import write_report
+
+    shown: dict[str, Any] = {}
+    N, texts = len(getattr(fitted.model, "row_labels_", ())), fitted.warnings
+    if table is not None:
+        table = table if table.in_memory else table.sample(_SHOWN_ROWS)
+        labels = None if label is None else ["" if text is None else text for text in table.texts[label]]
+        shown = {"X": table.X, "labels": labels, "row_names": table.row_names, "title": Path(table.source).name}
+        if (n := table.values.shape[0]) < N:
+            texts = [
+                *(texts or ()),
+                f"this page shows a sample of {n} of the {N} rows: counts of rows are the sample's",
+            ]
+    shown |= {"table": fitted.selection, "stability": fitted.stability, "warnings": texts, "command": command}
+    with progress_bar("writing the report"):
+        write_report(fitted.model, path, **shown)
+
+
+def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) -> dict[str, Any]:
+    """What summary.json says about a fit, but for its criteria and files."""
+    model = fitted.model
+    given = {item.name: getattr(options, item.name) for item in fields(ReadingOptions)}
+    missing = zip(table.names, table.description.missing.tolist(), strict=True)
+    about: dict[str, Any] = {
+        "blockmix": blockmix.__version__,
+        "command": command,
+        "file": table.source,
+        "rows": table.values.shape[0],
+        "columns": table.values.shape[1],
+        "left_out": {name: why for name, why in table.left_out.items() if name != table.named_by},
+        "missing": {name: n for name, n in missing if n},
+        "row_names": table.named_by,
+        "reading": {name: value for name, value in given.items() if value != getattr(ReadingOptions, name)},
+        "model": type(model).__name__,
+        "seconds": round(fitted.seconds, 3),
+        "warnings": fitted.warnings,
+    }
+    if isinstance(model, BlockDiagonalCovariance):
+        return about | {"n_groups": model.n_groups_, "groups": model.groups_}
+    label, scores, names, groups = (
+        getattr(options, "label", None),
+        model.outlier_scores_,
+        table.names,
+        _group_texts(model),
+    )
+    farthest = []
+    for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist():
+        if model.outliers_[i]:
+            g, k = int(model.row_labels_[i]), int(model.outlier_groups_[i])
+            line = {"row": str(table.row_names[i]), "cluster": g, "outlier_score": round(float(scores[i]), 2)}
+            line |= {"n_values": int(model.n_values_[i]), "farthest_group": groups[g][k]}
+            columns = [names[j] for j in Partition(model.column_labels_[g]).groups[k]]
+            farthest.append({**line, "columns": columns})
+    return about | {
+        "n_components": len(model.weights_),
+        "weights": model.weights_,
+        "sizes": np.bincount(model.row_labels_, minlength=len(model.weights_)),
+        "n_column_groups": model.n_column_groups_,
+        "n_parameters": model.n_parameters_,
+        "tails": model.tails,
+        "degrees_of_freedom": model.degrees_of_freedom_,
+        "outcome": model.outcome_,
+        "iterations": model.n_iter_,
+        "label": label,
+        "ari": None if label is None else agreement(table, label, model.row_labels_),
+        "outliers": int(model.outliers_.sum()),
+        "farthest": farthest,
+    }
+
+
+def agreement(table: Table, label: str, clusters: IntArray) -> float:
+    """Adjusted Rand index of clusters and known classes, over the rows that have one; -1 is a text without a topic."""
+    labels = table.texts[label]
+    number = {text: k for k, text in enumerate(dict.fromkeys(labels))}  # numbers take less memory than texts
+    codes = np.array([-1 if text is None else number[text] for text in labels])
+    labelled = codes >= 0
+    if not labelled.any():
+        raise ValueError(f"the column {label!r} of {table.source} is empty: there is nothing to compare")
+    return adjusted_rand(codes[labelled], clusters[labelled])
+
+
+def _print_summary(summary: dict[str, Any], fitted: Fitted) -> None:
+    """Print the result, without the many small groups of a wide table."""
+    print(f"{summary['file']}: {summary['rows']} rows × {summary['columns']} numeric columns\n")
+    if fitted.selection is not None:
+        print(fitted.selection, end="\n\n")
+    n_lines = 0
+    for line in fitted.model.describe().splitlines():
+        n_lines = n_lines + 1 if line.startswith(" ") else 0
+        if n_lines < _LINES or line.startswith("  alone"):
+            print(line)
+        elif n_lines == _LINES:
+            print(f"  …: all groups are in {output.COLUMNS}")
+    if summary.get("ari") is not None:
+        print(f"\nAgreement of the clusters with {summary['label']}: adjusted Rand index {summary['ari']:.3f}")
+    if summary.get("farthest"):
+        names = ", ".join(row["row"] for row in summary["farthest"])
+        print(f"\n{summary['outliers']} outliers (see {output.ROWS}), farthest first: {names}")
+    if fitted.stability is not None:
+        print(f"\n{fitted.stability}")
+    print(f"\nWritten to {summary['folder']}: {', '.join(summary['files'])}")

@@ -10,7 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,17 @@ import numpy as np
 
 import blockmix
 from blockmix import BlockDiagonalCovariance, SelectionTable, TopicBiclustering, load
-from blockmix.command import output, results
-from blockmix.command.fit import measure
+from blockmix.command import output
+from blockmix.command.extras import Fitted, measure, write_stability
+from blockmix.command.fit import ROW_HEAD, agreement, row_lines, write_page
 from blockmix.command.options import ImputeOptions, PredictOptions, ReadingOptions, ReportOptions, StabilityOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
-from blockmix.command.reading import print_notes, read_table, stem_of
-from blockmix.command.results import Fitted
-from blockmix.command.table import Table, watched
+from blockmix.command.reading import read_table, stem_of
+from blockmix.command.table import Table, print_notes
 from blockmix.command.topics import TOPIC_HEAD, read_documents
 from blockmix.estimators.validation import takes_missing
 from blockmix.files.archive import replacing
-from blockmix.partition import FloatArray, IntArray, column_names
-from blockmix.rows.files import needed
+from blockmix.partition import IntArray, column_names
 from blockmix.selection import CRITERIA, KINDS, SelectionRow
 
 _MARK = b'id="report-data"'  # in every page that blockmix writes
@@ -40,9 +39,7 @@ def predict_rows(options: PredictOptions, line: str) -> None:
     """Print or write the cluster of each row."""
     model, label = load(options.model), options.label
     if isinstance(model, BlockDiagonalCovariance):
-        raise ValueError(
-            f"{options.model} holds a covariance, which has no row clusters: fit a mixture with blockmix fit"
-        )
+        raise ValueError(f"{options.model} holds a covariance, which has no row clusters: use blockmix fit")
     kept = () if label is None else (label,)
     if isinstance(model, TopicBiclustering):
         if options.text is None:
@@ -51,13 +48,11 @@ def predict_rows(options: PredictOptions, line: str) -> None:
         table = read_documents(options.file, options, [options.text], kept)
         X: Any = table.texts[options.text]
     else:
-        head, n_clusters = results.ROW_HEAD, len(model.weights_)
+        head, n_clusters = ROW_HEAD, len(model.weights_)
         head = head if hasattr(model, "outlier_scores_") else head[:3]
         table = _read_for_model(options.model, model, options.file, options, label)
         X = table.X
-    if options.json and not table.in_memory:
-        raise ValueError(f"{options.file} has too many rows for --json: write them with --out DIR")
-    N = table.shape[0]
+    N = table.values.shape[0]
     clusters: IntArray = np.empty(N, dtype=np.int32)
     summary: dict[str, Any] = {
         "blockmix": blockmix.__version__,
@@ -76,41 +71,30 @@ def predict_rows(options: PredictOptions, line: str) -> None:
             clusters[i] = cells[1]
             yield cells
         summary["sizes"] = np.bincount(clusters[clusters >= 0], minlength=n_clusters)
-        summary["ari"] = None if label is None else results.agreement(table, label, clusters)
+        summary["ari"] = None if label is None else agreement(table, label, clusters)
 
-    with progress_bar("assigning rows to clusters", 1) as update, watched(X, update):
-        _output(noted(results.row_lines(model, X, table.row_names)), head, summary, options)
+    lines = noted(row_lines(model, X, table.row_names))
+    with progress_bar("assigning rows to clusters", rows=X):
+        if options.out is not None:
+            with output.folder(options.out, "predictions", options.model, options.file) as folder:
+                write_csv(folder / output.PREDICTIONS, head, lines, options.raw_text)
+                output.write_json(summary, folder / output.PREDICTIONS_SUMMARY)
+        elif options.json:
+            for _ in lines:
+                pass
+        else:
+            write_csv(sys.stdout, head, lines, options.raw_text)
+            output.check_output()
+    if options.json:
+        output.write_json(summary)
+    elif options.out is not None:
+        print(f"Written to {options.out}: {', '.join(output.KINDS['predictions'])}")
     if summary["ari"] is not None and not options.json:
         note(f"agreement with {label}: adjusted Rand index {summary['ari']:.3f}")
 
 
-def _output(
-    lines: Iterable[tuple[Any, ...]], head: Sequence[str], summary: dict[str, Any], options: PredictOptions
-) -> None:
-    """Write or print the lines one by one, and then the summary."""
-    if options.json:
-        lines = list(lines)
-        assignments = [dict(zip(head, line, strict=True)) | {head[2]: float(line[2])} for line in lines]
-    if options.out is not None:
-        with (
-            output.folder(options.out, "predictions", options.model, options.file) as folder,
-            output.blaming(options.out),
-        ):
-            write_csv(folder / output.PREDICTIONS, head, lines, options.raw_text)
-            output.write_json(folder / output.PREDICTIONS_SUMMARY, summary)
-    if options.json:
-        output.print_json(summary | {"assignments": assignments})
-    elif options.out is None:
-        write_csv(sys.stdout, head, lines, options.raw_text)
-        output.check_output()
-    else:
-        print(f"Written to {options.out}: {', '.join(output.KINDS['predictions'])}")
-
-
-def _read_for_model(
-    path: Path, model: Any, file: str, options: ReadingOptions, label: str | None = None, scaled: bool = True
-) -> Table:
-    """The columns of a file that a model was fitted to, in its order and, if `scaled`, in its units."""
+def _read_for_model(path: Path, model: Any, file: str, options: ReadingOptions, label: str | None = None) -> Table:
+    """The columns of a file that a model was fitted to, in its order."""
     names = getattr(model, "feature_names_in_", None)
     only = None if names is None else tuple(map(str, names))
     table = read_table(file, options, () if label is None else (label,), only)
@@ -120,11 +104,9 @@ def _read_for_model(
     table = table.complete(options.drop_missing, takes_missing(model))
     print_notes(table)
     if len(table.names) != model.n_features_in_:
-        raise ValueError(
-            f"{file} has {len(table.names)} numeric columns, but {path} was fitted to {model.n_features_in_}"
-        )
-    scaling = getattr(model, "scaling_", None)
-    return table.scaled(**scaling) if scaled and scaling is not None else table
+        expected = model.n_features_in_
+        raise ValueError(f"{file} has {len(table.names)} numeric columns, but {path} was fitted to {expected}")
+    return table
 
 
 def write_completed(options: ImputeOptions) -> None:
@@ -136,7 +118,7 @@ def write_completed(options: ImputeOptions) -> None:
     if not hasattr(model, "impute"):
         kind = type(model).__name__
         raise ValueError(f"{options.model} holds a {kind}, which cannot fill missing values: use blockmix fit")
-    table = _read_for_model(options.model, model, options.file, options, scaled=False)
+    table = _read_for_model(options.model, model, options.file, options)
     n_cells = n_rows = 0
 
     def lines() -> Iterator[list[Any]]:
@@ -147,27 +129,19 @@ def write_completed(options: ImputeOptions) -> None:
             missing = np.isnan(values)
             n_cells += int(missing.sum())
             n_rows += int(missing.any(axis=1).sum())
-            for row, name in zip(_completed(model, values) if missing.any() else values, names):  # noqa: B905
+            if missing.any():
+                X = replace(table, values=values).X if hasattr(model, "feature_names_in_") else values
+                values = np.where(missing, model.impute(X), values).astype(values.dtype)
+            for row, name in zip(values, names):  # noqa: B905
                 yield [*([] if table.named_by is None else [name]), *map(str, row)]
 
     head = [*([] if table.named_by is None else [table.named_by]), *column_names(model)]
-    with progress_bar("filling missing values", 1) as update, watched(table.values, update), replacing(out) as stream:
+    with progress_bar("filling missing values", rows=table.values), replacing(out) as stream:
         text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="")
         write_csv(text, head, lines(), options.raw_text)
         text.flush()
         text.detach()
-    print(f"Written: {out}, with {n_cells} missing values filled in {n_rows} of {table.shape[0]} rows")
-
-
-def _completed(model: Any, values: FloatArray) -> FloatArray:
-    """Rows without missing values, in the units of the file; what is there stays as it is to the last bit."""
-    scaling = getattr(model, "scaling_", None)
-    location, scale = (0.0, 1.0) if scaling is None else (scaling["location"], scaling["scale"])
-    X = (values - location) / scale
-    if hasattr(model, "feature_names_in_"):
-        X = needed("pandas", "app").DataFrame(X, columns=column_names(model))
-    filled = np.asarray(model.impute(X)) * scale + location
-    return np.where(np.isnan(values), filled, values).astype(values.dtype)
+    print(f"Written: {out}, with {n_cells} missing values filled in {n_rows} of {table.values.shape[0]} rows")
 
 
 def report_again(options: ReportOptions, line: str) -> None:
@@ -184,19 +158,12 @@ def report_again(options: ReportOptions, line: str) -> None:
     try:
         table = _fitted_table(options, model, summary, label)
     except ValueError as error:
-        if options.file is not None or options.label is not None:
-            raise
-        if options.out is None and page.exists():
-            raise ValueError(
-                f"{page} would lose what it shows of the data ({error}): give FILE after the model, or --out PAGE for "
-                "a page without data"
-            ) from None
+        if options.file is not None or options.label is not None or (options.out is None and page.exists()):
+            raise ValueError(f"{error}: give FILE after the model, or --out PAGE for a page without data") from None
         note(f"the page shows no data ({error}): give FILE after the model to include them")
-    if output.GROUPS in summary.get("files", ()):
-        note(f"the page does not show the stability: blockmix stability {path} writes one that does")
     fitted = Fitted(model, _stored_comparison(summary), summary.get("warnings"))
     with warnings_collected():
-        results.write_report_page(page, fitted, table, label, summary.get("command", line))
+        write_page(page, fitted, table, label, summary.get("command", line))
     print(f"Written: {page}")
 
 
@@ -223,14 +190,13 @@ def measure_again(options: StabilityOptions, line: str) -> None:
             "refits": stability.n_refits,
             "units": units,
         }
-        with output.blaming(out):
-            names = results.write_stability(folder, stability, options.raw_text)
-            about["files"] = [*names, output.SUMMARY, output.REPORT]
-            output.write_json(folder / output.SUMMARY, about)
-            fitted = Fitted(model, _stored_comparison(summary), summary.get("warnings"), stability=stability)
-            results.write_report_page(folder / output.REPORT, fitted, table, label, line)
+        names = write_stability(folder, stability, options.raw_text)
+        about["files"] = [*names, output.SUMMARY, output.REPORT]
+        output.write_json(about, folder / output.SUMMARY)
+        fitted = Fitted(model, _stored_comparison(summary), summary.get("warnings"), stability=stability)
+        write_page(folder / output.REPORT, fitted, table, label, line)
     if options.json:
-        output.print_json(about | {"groups": [vars(group) for group in stability.groups]})
+        output.write_json(about | {"groups": [vars(group) for group in stability.groups]})
     else:
         print(stability)
         print(f"\nWritten to {out}: {', '.join(about['files'])}")
@@ -245,13 +211,10 @@ def _stored_summary(path: Path, model: Any) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     expected = {"model": type(model).__name__, "columns": model.n_features_in_}
-    same = isinstance(summary, dict) and all(summary.get(key) == value for key, value in expected.items())
-    return summary if same else {}
+    return summary if isinstance(summary, dict) and expected.items() <= summary.items() else {}
 
 
-def _fitted_table(
-    options: ReportOptions | StabilityOptions, model: Any, summary: dict[str, Any], label: str | None
-) -> Table:
+def _fitted_table(options: Any, model: Any, summary: dict[str, Any], label: str | None) -> Table:
     """The table that a model was fitted to, which must have as many rows.
 
     Unless it is given, it is the one that the summary names, relative to the working folder or to the parent of the
@@ -268,7 +231,7 @@ def _fitted_table(
         if all(getattr(options, item.name) == item.default for item in fields(ReadingOptions)):
             reading = replace(options, **summary.get("reading", {}))
     table = _read_for_model(path, model, file, reading, label)
-    N, fitted = table.shape[0], len(getattr(model, "row_labels_", ())) or summary.get("rows")
+    N, fitted = table.values.shape[0], len(getattr(model, "row_labels_", ())) or summary.get("rows")
     if fitted is not None and fitted != N:
         raise ValueError(f"{file} has {N} rows, but the model was fitted to {fitted}")
     return table

@@ -19,6 +19,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
@@ -73,38 +74,31 @@ class _Stream(io.RawIOBase):
 
 
 def guard_streams() -> None:
-    """Replace the standard streams of the process by streams that never raise."""
+    """Replace the standard streams of the process by streams that never raise.
+
+    A terminal shows characters that it lacks as escapes. A closed stream becomes the null device, so that no file that
+    is opened later takes its place.
+    """
     global _stdout
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115
-    _stdout, sys.stdout = _guarded(sys.stdout)
-    _, sys.stderr = _guarded(sys.stderr)
-
-
-def _guarded(stream: Any) -> tuple[_Stream, io.TextIOWrapper]:
-    """A standard stream that never raises: a terminal shows characters that it lacks as escapes.
-
-    A closed stream becomes the null device, so that no file that is opened later takes its place.
-    """
-    if stream is None:
-        raw = _Stream(open(os.devnull, "wb", buffering=0), OSError(errno.EBADF, "it is closed"))  # noqa: SIM115
-        return raw, io.TextIOWrapper(io.BufferedWriter(raw), "utf-8")
-    raw = _Stream(getattr(stream.buffer, "raw", stream.buffer))
-    lines = stream.line_buffering or stream.write_through
-    return raw, io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, "backslashreplace", line_buffering=lines)
-
-
-def output_error() -> OSError | None:
-    """Why standard output could not be written, if so; a reader that has stopped reading (`| head`) is no error."""
-    sys.stdout.flush()
-    error = None if _stdout is None else _stdout.error
-    return None if isinstance(error, BrokenPipeError) else error
+    for name in ("stderr", "stdout"):
+        stream: Any = getattr(sys, name)
+        if stream is None:
+            _stdout = _Stream(open(os.devnull, "wb", buffering=0), OSError(errno.EBADF, "it is closed"))  # noqa: SIM115
+            settings: dict[str, Any] = {"encoding": "utf-8"}
+        else:
+            _stdout = _Stream(getattr(stream.buffer, "raw", stream.buffer))
+            lines = stream.line_buffering or stream.write_through
+            settings = {"encoding": stream.encoding, "errors": "backslashreplace", "line_buffering": lines}
+        setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(_stdout), **settings))
 
 
 def check_output() -> None:
-    """Raise an OSError if standard output could not be written to, after printing what is written nowhere else."""
-    if error := output_error():
-        raise OSError(f"standard output cannot be written to ({error.strerror})")
+    """Raise an OSError if standard output could not be written to; a reader may stop reading, as `head` does."""
+    sys.stdout.flush()
+    if _stdout is not None and _stdout.error is not None and not isinstance(_stdout.error, BrokenPipeError):
+        raise OSError(f"standard output cannot be written to ({_stdout.error.strerror})")
 
 
 def end(number: int, frame: object) -> None:
@@ -130,71 +124,40 @@ def note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def in_options(text: object) -> str:
-    """A message of the library as one line, with options in place of parameters.
-
-    Examples
-    --------
-    >>> in_options("EM stopped at max_iter=9 before it converged")
-    'EM stopped at --max-iter 9 before it converged'
-    """
-    line = " ".join(str(text).split()).partition(", by extend(")[0].partition(": extend()")[0]
-    line = line.replace("raise max_iter or tol", "raise --max-iter")
-    for parameter, name in _OPTIONS.items():
-        line = line.replace(f"{parameter}=", f"{name} ")
-    return line
-
-
-@contextmanager
-def errors_reported() -> Iterator[None]:
-    """End the command with one sentence and exit code 1 if the data or the fit are at fault, 130 after Ctrl-C."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        note(", ".join(["blockmix: interrupted", *error.args]))
-        raise SystemExit(130) from None
-    except Exception as error:
-        if type(error).__module__.startswith(("typer", "click")) or os.environ.get("BLOCKMIX_TRACEBACK"):
-            raise
-        note(f"blockmix: {_sentence(error)}")
-        raise SystemExit(1) from None
-
-
-def _sentence(error: Exception) -> str:
+def sentence(error: Exception) -> str:
+    """What went wrong, as one sentence, with options in place of parameters of the library."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'a file'}: {error.strerror}"
     if (parameter := getattr(error, "parameter", None)) in _OPTIONS:  # a ParameterError
         return f"{_OPTIONS[parameter]} {error.value} {error.problem}"  # type: ignore[attr-defined]
     text = " ".join(str(error).split())
-    if isinstance(error, MemoryError):
+    if isinstance(error, (ValueError, OSError, ImportError, TypeError, MemoryError)):
         return text or "not enough memory for this table"
-    if isinstance(error, (ValueError, OSError, ImportError, TypeError)):
-        return text
-    return (
-        f"this is a bug, please report it ({type(error).__name__}: {text}); BLOCKMIX_TRACEBACK=1 shows where it "
-        "happened"
-    )
+    name = type(error).__name__
+    return f"this is a bug, please report it ({name}: {text}); BLOCKMIX_TRACEBACK=1 shows where it happened"
 
 
 @contextmanager
 def warnings_collected() -> Iterator[list[str]]:
-    """Collect the warnings of a block, each text once, and print them at its end."""
+    """Collect the warnings of a block, each once and with options in place of parameters, and print them at its end."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)
         yield texts
-    texts.extend(dict.fromkeys(in_options(warning.message) for warning in caught))
-    for text in texts:
-        note(f"warning: {text}")
+    for text in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
+        line = text.partition(", by extend(")[0].partition(": extend()")[0]
+        line = line.replace("raise max_iter or tol", "raise --max-iter")
+        for parameter, name in _OPTIONS.items():
+            line = line.replace(f"{parameter}=", f"{name} ")
+        texts.append(line)
+        note(f"warning: {line}")
 
 
 @contextmanager
-def progress_bar(
-    text: str, total: float | None = None, *, bytes: bool = False, left: str = "left"
-) -> Iterator[Callable[..., None]]:
-    """Show a bar on the terminal while the block runs; gives the function that updates it.
+def progress_bar(text: str, total: float | None = None, rows: Any = None) -> Iterator[Callable[..., object]]:
+    """Show a bar on the terminal while the block runs.
 
     Parameters
     ----------
@@ -202,28 +165,33 @@ def progress_bar(
         What is going on.
     total : float, optional
         The amount at the end; without it the bar shows only that something is going on, and for how long.
-    bytes : bool
-        Whether the total counts bytes.
-    left : str
-        The label of the remaining time: "left", or "left at most".
+    rows : optional
+        Those of a large file (`FileRows`), of which the text shows the share that is read.
 
     Yields
     ------
     update : callable
-        Takes how much is done, and optionally what is going on.
+        Takes how much is done, None if that is as before, and optionally a detail that follows the text.
     """
     if not sys.stderr.isatty():
-        yield lambda done, text=None: None
+        yield lambda done, detail="": None
         return
     from rich import console
     from rich import progress as rich
 
-    amount = [rich.DownloadColumn() if bytes else rich.MofNCompleteColumn()] if bytes or total is not None else []
-    time = [rich.TimeRemainingColumn(), rich.TextColumn(left)] if total is not None else [rich.TimeElapsedColumn()]
-    columns = (rich.TextColumn("{task.description}", markup=False), rich.BarColumn(bar_width=24), *amount, *time)
+    columns: list[Any] = [rich.TextColumn("{task.description}", markup=False), rich.BarColumn(bar_width=24)]
+    if total is None:
+        columns.append(rich.TimeElapsedColumn())
+    else:
+        columns += [rich.TaskProgressColumn(), rich.TimeRemainingColumn(), rich.TextColumn("left")]
     with rich.Progress(*columns, console=console.Console(stderr=True), transient=True) as display:
         task = display.add_task(text, total=total)
-        yield lambda done, text=None: display.update(task, completed=done, description=text)
+        listeners: list[Any] = getattr(rows, "listeners", [])
+        listeners.append(lambda share: display.update(task, description=f"{text}, {share:.0%} of the rows"))
+        try:
+            yield lambda done, detail="": display.update(task, completed=done, description=text + detail)
+        finally:
+            listeners.pop()
 
 
 @contextmanager
@@ -244,19 +212,20 @@ def folder(out: Path, kind: str, *inputs: str | Path) -> Iterator[Path]:
     # Inside `out` if it exists: it may be a link to another file system, where files cannot be moved to.
     scratch = (out if out.exists() else out.parent) / f".blockmix-{uuid4().hex[:8]}.part"
     try:
-        with blaming(out):
-            scratch.mkdir(parents=True)
+        scratch.mkdir(parents=True)
         yield scratch
         raise_dropped()
         if out.exists():
-            old = _replaceable(out, kind, inputs, [path.name for path in scratch.iterdir()])
-            with blaming(out):
-                _swap(scratch, out, old)
+            _swap(scratch, out, _replaceable(out, kind, inputs, [path.name for path in scratch.iterdir()]))
         else:
-            with blaming(out):
-                scratch.rename(out)
+            scratch.rename(out)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("nothing was written") from None
+    except OSError as error:
+        # Name the folder of the user, not the hidden one; a full disk has no file name.
+        if error.errno is None or scratch.name not in str(error.filename or scratch):
+            raise
+        raise OSError(f"{out} cannot be written to ({error.strerror}): give another folder with --out") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         for parent in made:
@@ -293,16 +262,6 @@ def _replaceable(out: Path, kind: str, inputs: Sequence[str | Path], new: Sequen
     return present
 
 
-@contextmanager
-def blaming(out: Path) -> Iterator[None]:
-    """Name the folder of the user in errors, not the hidden one."""
-    try:
-        yield
-    except OSError as error:
-        reason = f" ({error.strerror})" if error.strerror else ""
-        raise OSError(f"{out} cannot be written to{reason}: give another folder with --out") from None
-
-
 def _swap(scratch: Path, out: Path, old: list[str]) -> None:
     """Move the old files out and the new ones in, or leave everything as it was."""
     new, aside = [path.name for path in scratch.iterdir()], scratch / "old"
@@ -327,49 +286,20 @@ def write_csv(to: Path | IO[str], head: Sequence[str], lines: Iterable[Sequence[
         with to.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
             return write_csv(stream, head, lines, raw)
     writer = csv.writer(to, lineterminator="\n")
-    writer.writerow(head if raw else map(without_formula, head))
-    writer.writerows(lines if raw else (tuple(map(without_formula, line)) for line in lines))
+    for line in chain([head], lines):
+        texts = (isinstance(cell, str) and cell[:1] in _FORMULA and not _NUMBER.fullmatch(cell) for cell in line)
+        writer.writerow(
+            line if raw else [f"'{cell}" if risky else cell for cell, risky in zip(line, texts, strict=True)]
+        )
 
 
-def without_formula(cell: Any) -> Any:
-    """A cell with an apostrophe in front if a spreadsheet would take it for a formula.
-
-    Examples
-    --------
-    >>> without_formula("=HYPERLINK(1)"), without_formula("-1.5"), without_formula("a=b")
-    ("'=HYPERLINK(1)", '-1.5', 'a=b')
-    """
-    if isinstance(cell, str) and cell[:1] in _FORMULA and not _NUMBER.fullmatch(cell):
-        return f"'{cell}"
-    return cell
-
-
-def write_json(path: Path, summary: dict[str, Any]) -> None:
-    """Write a summary as strict JSON."""
-    text = json.dumps(_plain(summary), indent=2, ensure_ascii=False, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
-
-
-def print_json(summary: dict[str, Any]) -> None:
-    """Print a summary as strict JSON in ASCII."""
-    print(json.dumps(_plain(summary), indent=2, allow_nan=False))
-    check_output()
-
-
-def _plain(value: Any) -> Any:
-    """A value that JSON has: null for numbers that are not finite, lists for arrays.
-
-    Examples
-    --------
-    >>> _plain({"bic": float("nan"), "groups": (2, 3)})
-    {'bic': None, 'groups': [2, 3]}
-    """
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not -float("inf") < value < float("inf"):
-        return None
-    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+def write_json(summary: dict[str, Any], to: Path | None = None) -> None:
+    """Write a summary as strict JSON to a file, or print it in ASCII: null for numbers that are not finite."""
+    text = json.dumps(summary, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+    plain = json.loads(text, parse_constant=lambda _: None)
+    text = json.dumps(plain, indent=2, ensure_ascii=to is None, allow_nan=False)
+    if to is None:
+        print(text)
+        check_output()
+    else:
+        to.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")

@@ -1,41 +1,45 @@
 """Reading: a file of any format becomes a `Table`.
 
-The ending of its name tells the format: `blockmix.rows` knows those whose rows can be read in pieces, Excel workbooks
-and AnnData have a reader here, and everything else is text.
+The ending of its name tells the format; what is not in `formats` is text (csv, tsv) of any size. The first rows of a
+text reveal gzip, encoding, separator, header and decimal sign; pyarrow parses it. pandas would pad a short row with
+missing values instead of reporting it, and `csv.Sniffer` picks the wrong separator for one in six tables with texts or
+with R's short header. Cells of other types, as in Parquet, become numbers in the same way.
 """
 
 from __future__ import annotations
 
+import codecs
+import csv
 import gzip
 import io
-import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
-from blockmix.anndata import matrix
+from blockmix.command.formats import ENDINGS, Cells, from_file
 from blockmix.command.options import ReadingOptions
-from blockmix.command.output import note, progress_bar
-from blockmix.command.table import FileRows, Table, shortened, watched
-from blockmix.command.text import Cells, Columns, open_text, texts_of
-from blockmix.rows.files import FORMATS, ArrayFile, needed, source_of
+from blockmix.command.output import progress_bar
+from blockmix.command.table import Chosen, Names, Table, choose, printable, shortened, texts_of
+from blockmix.partition import BoolArray, FloatArray
+from blockmix.rows.files import needed
 
-LARGE = 2**24  # numbers from which a table stays in its file: 134 MB in memory, and four times that during a fit
-_SHOWN = 8  # names in a note
-_SHOWN_TYPES = 30  # letters of a type in a message
-_NUMBER = re.compile(r"u?int\d+|float|double|halffloat|float16")  # types of pyarrow
-_INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
-_LEVEL = re.compile(r"__index_level_\d+__")  # what pandas calls its index in parquet, wherever it stands
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # including those that reverse text
+_SAMPLE_ROWS = 50
+_SAMPLE = 2**18  # bytes read to recognize the layout, more if they hold fewer than two rows
+_LARGEST_SAMPLE = 2**26
+_BLOCK = 2**23  # bytes of a batch
+_SEPARATORS = "\t;,| "  # in this order of preference: 1,5;2,5 has the cells 1,5 and 2,5
+_NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+")
+_ARROW_NUMBER = r"^[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|(?i:nan|inf|infinity))$"
+_GROWTH = 1.25  # of the matrix when it is full
 
 
 def stem_of(file: str) -> str:
@@ -43,12 +47,7 @@ def stem_of(file: str) -> str:
     return "table" if file == "-" else Path(file).name.partition(".")[0] or "table"
 
 
-def read_table(
-    path: str | os.PathLike[str],
-    options: ReadingOptions | None = None,
-    kept: Sequence[str] = (),
-    only: Sequence[str] | None = None,
-) -> Table:
+def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (), only: Names | None = None) -> Table:
     """Read the numeric columns of a file, with a progress bar.
 
     Parameters
@@ -72,241 +71,313 @@ def read_table(
         One sentence that says what is wrong with the file.
     """
     options, file, source = options or ReadingOptions(), Path(path), str(path) or "."
+    kind, size = file.suffix.lower(), None
     if source == "-":
-        source = "standard input"
-        with _damage_explained(source, ".csv"), progress_bar(f"reading {source}"):
-            content: IO[bytes] = io.BytesIO(sys.stdin.buffer.read())
-            return _from_cells(source, open_text(source, content, options), options, kept, only)
-    if not file.exists():
+        source, kind = "standard input", "-"
+    elif not file.exists():
         raise FileNotFoundError(f"{source} does not exist")
-    if file.is_dir() and not any(file.rglob("*.parquet")):
+    elif file.is_dir() and not any(file.rglob("*.parquet")):
         raise ValueError(f"{source} is a folder: give a file")
-    if file.is_file() and file.stat().st_size == 0:
-        raise ValueError(f"{source} is empty")
-    kind = file.suffix.lower()
-    if kind == ".xls":
-        raise ValueError(f"{source} has the old Excel format: save it as xlsx or csv")
-    size = file.stat().st_size if file.is_file() else None
-    with _damage_explained(source, kind), progress_bar(f"reading {file.name}", size, bytes=True) as update:
-        if kind == ".h5ad":
-            return _annotated(source, file, options, kept, only)
-        if file.is_dir() or (file.is_file() and kind in FORMATS):
-            rows = source_of(file)
-            return _from_rows(source, rows, options, kept, only, lambda share: update(share * (size or 0)))
-        if kind == ".xlsx":
-            return _from_cells(source, _workbook(source, file, options), options, kept, only)
-        # A named pipe can be read only once.
-        content = file.open("rb") if file.is_file() else io.BytesIO(file.read_bytes())
-        with content:
-            cells = open_text(source, content, options)
-            return _from_cells(source, cells, options, kept, only, lambda: update(content.tell()))
-
-
-@contextmanager
-def _damage_explained(source: str, kind: str) -> Iterator[None]:
-    """Turn whatever the library of a format raises on a damaged file into one sentence."""
+    elif file.is_file():
+        size = file.stat().st_size
+        if size == 0:
+            raise ValueError(f"{source} is empty")
     try:
-        yield
-    except Exception as error:
+        with progress_bar(f"reading {file.name}", size) as update, ExitStack() as files:
+            content: Any
+            if file.is_dir() or (size and kind in ENDINGS):
+                content = from_file(source, file, options, kept, only)
+                options = replace(options, encoding="utf-8") if kind == ".xlsx" else options
+            elif size:
+                content = files.enter_context(file.open("rb"))
+            else:  # a pipe can be read only once
+                content = io.BytesIO(sys.stdin.buffer.read() if kind == "-" else file.read_bytes())
+            if isinstance(content, Table):
+                table = content
+            else:
+                cells = content if isinstance(content, Cells) else open_text(source, content, options)
+                chosen = choose(source, cells.names, options, kept, only)
+                columns = Columns(source, cells, kept, chosen, ("", *map(str.strip, options.missing or ())))
+                for batch in cells.batches:
+                    columns.add(batch)
+                    update(0 if content is cells else content.tell())
+                table = columns.table()
+    except Exception as error:  # whatever the library of a format raises on a damaged file
         foreign = any(type(part).__module__.startswith("pyarrow") for part in (error, error.__cause__))
         foreign = foreign or isinstance(error, gzip.BadGzipFile)
         if isinstance(error, (ValueError, ImportError, MemoryError, PermissionError)) and not foreign:
             raise
         name = type(error.__cause__ or error).__name__
-        raise ValueError(f"{source} is damaged or not a {kind[1:]} file ({name})") from None
-
-
-def _from_cells(
-    source: str,
-    cells: Cells,
-    options: ReadingOptions,
-    kept: Sequence[str],
-    only: Sequence[str] | None,
-    progress: Callable[[], object] = lambda: None,
-) -> Table:
-    """The table of all batches of cells."""
-    names = _printable(cells.names)
-    chosen = choose(source, names, options, kept, only)
-    missing = ("", *(text.strip() for text in options.missing or ()))
-    columns = Columns(names, kept, chosen, cells.decimal, missing)
-    for batch in cells.batches:
-        columns.add(batch)
-        progress()
-    if columns.n_rows == 0:
-        raise ValueError(f"{source} has column names but no rows")
-    return _tidied(columns.table(source, cells.named), options, only, chosen[0])
-
-
-def _from_rows(
-    source: str,
-    rows: Any,
-    options: ReadingOptions,
-    kept: Sequence[str],
-    only: Sequence[str] | None,
-    progress: Callable[[float], object],
-) -> Table:
-    """The table of a file that can be read in pieces; it stays there if it is large, as a folder always does."""
-    N, large = rows.n_rows, os.path.isdir(source) or rows.n_columns * rows.n_rows > LARGE
-    if N == 0:
-        raise ValueError(f"{source} has no rows")
-    named = not isinstance(rows, ArrayFile)
-    if named and not large:
-        return _from_cells(source, Cells(tuple(rows.names), _whole(rows)), options, kept, only)
-    if kept and not named:
-        raise ValueError(f"{source} is a matrix without names, so it has no column {kept[0]!r}")
-    names = _printable(rows.schema.names) if named else tuple(f"x{j}" for j in range(rows.n_columns))
-    types = (
-        {name: str(kind)[:_SHOWN_TYPES] for name, kind in zip(names, rows.schema.types, strict=True)} if named else {}
-    )
-    used, _, _ = choose(source, names, options, kept, only)
-    left_out = {names[j]: types[names[j]] for j in used if named and not _NUMBER.fullmatch(types[names[j]])}
-    numeric = [j for j in used if names[j] not in left_out]
-    values: Any = FileRows(rows, list(names), np.arange(len(names)), (N, len(names))).taking(numeric)
-    notes = (f"{source} is read in pieces, as often as needed, because it is large",) if large else ()
-    if not large:
-        values = _floats(np.concatenate([piece.read() for piece in values.pieces()]))
-    texts = {name: texts_of(rows.column(rows.names[names.index(name)])) for name in kept}
-    chosen = tuple(names[j] for j in numeric)
-    table = Table(source, chosen, values, range(1, N + 1), texts, left_out, named, notes=notes)
-    with watched(values, progress):
-        return _tidied(table, options, only, used)
-
-
-def _whole(rows: Any) -> Iterator[Any]:
-    """All columns of a small file as one batch of cells."""
-    pa = needed("pyarrow", "app")
-    yield pa.RecordBatch.from_arrays([pa.concat_arrays([*rows.column(name)]) for name in rows.names], rows.names)
-
-
-def _workbook(source: str, file: Path, options: ReadingOptions) -> Cells:
-    """The first sheet as csv, since the cells of one column may have any types."""
-    needed("openpyxl", "app")
-    frame = needed("pandas", "app").read_excel(file, header=None, dtype=object, engine="openpyxl")
-    frame = frame.dropna(how="all").dropna(how="all", axis=1)
-    text = frame.to_csv(sep="\t", header=False, index=False)
-    return open_text(source, io.BytesIO(text.encode()), replace(options, encoding="utf-8"))
-
-
-def _annotated(
-    source: str, file: Path, options: ReadingOptions, kept: Sequence[str], only: Sequence[str] | None
-) -> Table:
-    """An AnnData: names of rows and columns, and classes of the rows in obs."""
-    adata = needed("anndata", "anndata").read_h5ad(file)
-    values = matrix(adata, options.layer)
-    if hasattr(values, "toarray"):
-        size, available = float(values.shape[0]) * values.shape[1] * values.dtype.itemsize, available_memory()
-        if size > available / 4:  # the table, a copy for the starts, and what the fit itself needs
-            raise MemoryError(
-                f"{source} needs {size / 1e9:.1f} GB as a dense table, and the fit up to four times that, but there "
-                f"are {available / 1e9:.1f} GB: use blockmix.anndata.fit in Python, which keeps it sparse"
-            )
-        values = values.toarray()
-    if len(values) == 0:
-        raise ValueError(f"{source} has no rows")
-    _check_present(source, list(adata.obs.columns), kept)
-    texts = {name: [None if cell != cell else str(cell) for cell in adata.obs[name]] for name in kept}
-    names = tuple(map(str, adata.var_names))
-    used, _, _ = choose(source, names, options, (), only)
-    chosen = tuple(names[j] for j in used)
-    values = _floats(values if chosen == names else values[:, used])
-    return _tidied(Table(source, chosen, values, list(map(str, adata.obs_names)), texts), options, only, used)
-
-
-def _floats(values: Any) -> Any:
-    """Numbers in floating point; single precision stays."""
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
-
-
-def _tidied(table: Table, options: ReadingOptions, only: Sequence[str] | None, used: list[int]) -> Table:
-    """The table without empty columns and without a count of the rows, unless its columns are asked for by name."""
+        raise ValueError(f"{source} is damaged or not a {kind[1:] or 'csv'} file ({name})") from None
     if only is not None:  # a column that a model asks for may have values only in other tables
         return table
-    return table.tidied(not options.columns and used[:1] == [0] and isinstance(table.row_names, range))
+    return table.tidied(not options.columns and isinstance(table.row_names, range))
 
 
-def _printable(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that cannot control the terminal they are printed on, and are empty only in the first place."""
-    return tuple(_CONTROL.sub("\ufffd", name) or (f"column {j}" if j else "") for j, name in enumerate(names))
+@dataclass(frozen=True)
+class Layout:
+    """How a text table is laid out: its columns, and the lines above its first row."""
+
+    separator: str
+    names: tuple[str, ...]
+    named: bool
+    skipped_lines: int
+    decimal: str
 
 
-def available_memory() -> float:
-    """Bytes of memory that are free; those of the machine, or infinitely many, if the system does not say more."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, StopIteration):
-        pass
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):  # Windows
-        return float("inf")
+def open_text(source: str, stream: IO[bytes], options: ReadingOptions) -> Cells:
+    """Recognize the layout of a text table and open it.
 
-
-def print_notes(table: Table) -> None:
-    """Print what the user should know about the table."""
-    reasons = [f"{name} ({why})" for name, why in table.left_out.items() if name != table.named_by]
-    notes = [f"row names: {table.named_by}"] if table.named_by else []
-    notes += [f"left out: {shortened(reasons, _SHOWN)}"] if reasons else []
-    if len(table.names) == 1:
-        notes.append(f"only one numeric column, {table.names[0]}: there are no columns to group")
-    if not table.named and not table.source.endswith(".npy"):
-        notes.append("the first row holds numbers, so columns are called x0, x1, …: give --header if it holds names")
-    for text in (*notes, *table.notes):
-        note(text)
-
-
-def choose(
-    source: str, names: Sequence[str], options: ReadingOptions, kept: Sequence[str], only: Sequence[str] | None
-) -> tuple[list[int], list[int], set[int]]:
-    """The columns of numbers, those that may be read for them or for row names, and those that only name rows.
-
-    `kept` are returned as text and `only` are the only numbers, in this order.
-
-    Raises
-    ------
-    ValueError
-        Several columns have one name, one that is asked for is not there, or a pattern matches no column.
+    Parameters
+    ----------
+    source : str
+        Name of the file, for messages.
+    stream : binary file
+        It can be read again from its beginning.
+    options : ReadingOptions
     """
-    matching: dict[str, list[str]] = {}
-    for name, patterns in (("--columns", options.columns or ()), ("--exclude", options.exclude or ())):
-        for pattern in patterns:
-            if not any(fnmatchcase(column, pattern) for column in names):
-                shown = shortened([*names])
-                raise ValueError(f"{name} {shlex.quote(pattern)} matches no column of {source}: it has {shown}")
-        matching[name] = [column for column in names if any(fnmatchcase(column, pattern) for pattern in patterns)]
-    if only is None and options.columns:
-        only = matching["--columns"]
-    dropped = {*(options.drop or ()), *matching["--exclude"]} - {*kept}
-    positions: dict[str, list[str]] = {}
-    for j, name in enumerate(names, start=1):
-        positions.setdefault(name, []).append(str(j))
-    if repeated := [name for name in positions if len(positions[name]) > 1 and name not in dropped]:
-        listed = shortened([f"{name} ({', '.join(positions[name])})" for name in repeated])
-        raise ValueError(
-            f"{source} has columns of the same name: {listed}; rename them, or leave them out with --drop "
-            f"{shlex.quote(repeated[0])}"
+    if stream.read(2) == b"\x1f\x8b":
+        stream.seek(0)
+        stream = cast(IO[bytes], gzip.GzipFile(fileobj=stream))
+    for size in (_SAMPLE, _LARGEST_SAMPLE):
+        stream.seek(0)
+        sample = stream.read(size)
+        if b"".join(sample.split(b'"')[::2]).count(b"\n") > 1:  # a quoted cell may contain line ends
+            break
+    whole = len(sample) < size
+    stream.seek(0)
+    encoding = options.encoding or ("utf-16" if sample[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(sample, whole).removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        raise _wrong_encoding(source, encoding) from None
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(f"--encoding {encoding} is not an encoding of text, such as utf-16 or latin-1") from None
+    if "\0" in text:
+        raise ValueError(f"{source} is not a text table: csv, tsv, parquet, feather, xlsx, npy and h5ad can be read")
+    if not text.strip():
+        raise ValueError(f"{source} is empty")
+    layout = recognize(text if whole else text[: text.rfind("\n") + 1] or text, options.header)
+    block = max(_BLOCK, 2 * len(sample))  # a batch must hold the header, and each row
+    batches = _batches(source, stream, layout, encoding, options.missing or (), block)
+    return Cells(printable(layout.names), batches, layout.named, layout.decimal)
+
+
+def _wrong_encoding(source: str, encoding: str) -> ValueError:
+    remedy = "save it as UTF-8, or give its encoding, such as --encoding latin-1"
+    return ValueError(f"{source} is not encoded in {encoding.upper()}: {remedy}")
+
+
+def recognize(text: str, header: bool | None = None) -> Layout:
+    r"""The layout of a table, from its first lines; `header` says whether the first row holds names, if known.
+
+    The separator cuts most rows into as many cells as the first, or into one more (R's short header).
+
+    Examples
+    --------
+    >>> recognize("a;b\n1,5;2\n")
+    Layout(separator=';', names=('a', 'b'), named=True, skipped_lines=1, decimal=',')
+    """
+    separator, best = ",", 0.0
+    for sign in _SEPARATORS:
+        n_first, *lengths = (len(row) for _, row in _rows(text, sign))
+        agreement = (1 + max(lengths.count(n_first), lengths.count(n_first + 1))) / (1 + len(lengths))
+        if n_first > 1 and agreement > best:
+            separator, best = sign, agreement
+    (end_of_first, first), *others = _rows(text, separator)
+    rows = [row for _, row in others]
+    named = not all(_NUMBER.fullmatch(cell) for cell in first) if header is None else header
+    names = [cell.strip() if named else f"x{j}" for j, cell in enumerate(first)]
+    if named and len(first) > 1 and {len(row) for row in rows} == {len(first) + 1}:
+        # `write.table` of R leaves out the cell above the row names. A separator at the end of each row makes the
+        # header one cell short as well, and so does a title above the table.
+        leading = [row[0] for row in rows]
+        texts = text.lstrip().startswith('"') or not any(_NUMBER.fullmatch(cell) for cell in leading)
+        if texts and len(set(leading)) == len(leading) and any(row[-1] for row in rows):
+            names = ["", *names]
+    # A comma is the decimal sign in a table with semicolons, or if there are commas that separate no thousands.
+    numbers = [cell.strip() for row in rows for cell in row if _NUMBER.fullmatch(cell)]
+    commas = any("," in number and not _THOUSANDS.fullmatch(number) for number in numbers)
+    point = separator == "," or any("." in number for number in numbers)
+    decimal = "," if not point and (separator == ";" or commas) else "."
+    return Layout(separator, tuple(names), named, end_of_first if named else 0, decimal)
+
+
+def _rows(text: str, separator: str) -> list[tuple[int, list[str]]]:
+    """The first rows that are not blank, each with the number of lines up to its end."""
+    usual = csv.field_size_limit(len(text) + 1)  # the limit is that of the whole process
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        return list(islice(((reader.line_num, row) for row in reader if row), _SAMPLE_ROWS))
+    finally:
+        csv.field_size_limit(usual)
+
+
+def _batches(
+    source: str, stream: IO[bytes], layout: Layout, encoding: str, missing: Iterable[str], block: int
+) -> Iterator[Any]:
+    """Batches of text cells: the type of a column is decided later, when all of its cells are known."""
+    pa, pacsv = needed("pyarrow", "app"), needed("pyarrow.csv", "app")
+    invalid: list[Any] = []
+    columns = [str(j) for j in range(len(layout.names))]
+    # One thread costs no time here, and lets pyarrow count the rows.
+    read = pacsv.ReadOptions(use_threads=False, block_size=block, encoding=encoding)
+    read.column_names, read.skip_rows = columns, layout.skipped_lines
+    parse = pacsv.ParseOptions(delimiter=layout.separator, newlines_in_values=True)
+    parse.invalid_row_handler = lambda row: invalid.append(row) or "error"  # type: ignore[func-returns-value]
+    convert = pacsv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True)
+    convert.null_values = [*convert.null_values, *missing]
+    try:
+        yield from pacsv.open_csv(stream, read, parse, convert)
+    except (pa.ArrowInvalid, UnicodeError) as error:
+        raise _explained(source, error, invalid, layout.skipped_lines, encoding) from None
+
+
+def _explained(source: str, error: Exception, invalid: list[Any], above: int, encoding: str) -> ValueError:
+    """What pyarrow says about a text table, as one sentence; `above` is the number of lines above the first row."""
+    if invalid:
+        row, n = invalid[0], invalid[0].actual_columns
+        text = row.text if len(row.text) <= 40 else row.text[:39] + "…"
+        cells = f"{n} cell{'' if n == 1 else 's'} in row {row.number - above}"
+        return ValueError(f"{source} has {cells} and {row.expected_columns} columns: {text!r}")
+    if isinstance(error, UnicodeError) or "UTF8" in str(error):
+        return _wrong_encoding(source, encoding)
+    if "Could not skip" in str(error):  # the header is the last line, without a line end
+        return ValueError(f"{source} has column names but no rows")
+    return ValueError(f"{source} cannot be read: {' '.join(str(error).split())[:200]}")
+
+
+@dataclass(eq=False)
+class Columns:
+    """The columns of a table of cells while it is read; only numbers, kept texts and possible row names stay in memory.
+
+    Attributes
+    ----------
+    source : str
+        Name of the file, for messages.
+    cells : Cells
+    kept : sequence of str
+        Columns to return as text.
+    chosen : used, read, index
+        Numbers of the columns of numbers, of those that are read for them or for row names, and of those that only
+        name rows.
+    missing : sequence of str
+        Texts that mean a missing value.
+    """
+
+    source: str
+    cells: Cells
+    kept: Sequence[str]
+    chosen: Chosen
+    missing: Sequence[str]
+    n_rows: int = 0
+    matrix: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    numeric: list[int] = field(default_factory=list)  # the columns of the matrix
+    row_names: dict[int, list[Any]] = field(default_factory=dict)
+    texts: dict[str, list[Any]] = field(default_factory=dict)
+    first_text: dict[int, tuple[str, int]] = field(default_factory=dict)  # the first cell of text and its row
+    surplus: dict[int, int] = field(default_factory=dict)  # how many more cells are numbers than texts
+
+    def add(self, batch: Any) -> None:
+        """Read a batch."""
+        (used, read, index), begin, end = self.chosen, self.n_rows, self.n_rows + batch.num_rows
+        numbers: dict[int, FloatArray] = {}
+        for j in read:
+            numbers[j], text = _numbers(batch.column(j), self.cells.decimal, self.missing)
+            self.surplus[j] = self.surplus.get(j, 0) + int(len(text) - np.isnan(numbers[j]).sum() - text.sum())
+            if text.any() and j not in self.first_text:
+                i = int(np.argmax(text))
+                self.first_text[j] = str(batch.column(j)[i].as_py()).strip(), begin + i
+        if begin == 0:
+            self.numeric = [j for j in used if j not in self.first_text or self.surplus[j] > 0]
+            # A first column that is not used may name the rows, even if it holds numbers.
+            may_name = index | {0} - {*used} | {*self.first_text}
+            self.row_names = {j: [] for j in read if j in may_name}
+            self.texts = {name: [] for name in self.kept}
+        if end > len(self.matrix):
+            # In place, since a second matrix would double the memory.
+            self.matrix.resize((max(end, int(_GROWTH * begin)), len(self.numeric)), refcheck=False)
+        for k, j in enumerate(self.numeric):
+            self.matrix[begin:end, k] = numbers[j]
+        self.row_names = {j: cells for j, cells in self.row_names.items() if _all_differ(batch.column(j))}
+        for j, cells in self.row_names.items():
+            cells.append(batch.column(j))
+        for name, cells in self.texts.items():
+            cells.append(batch.column(self.cells.names.index(name)))
+        self.n_rows = end
+
+    def table(self) -> Table:
+        """The table of all batches.
+
+        Raises
+        ------
+        ValueError
+            There are no rows, or a column of numbers has a text.
+        """
+        used, names = self.chosen[0], self.cells.names
+        if self.n_rows == 0:
+            raise ValueError(f"{self.source} has column names but no rows")
+        text = {j: repr(text if len(text) <= 20 else text[:19] + "…") for j, (text, _) in self.first_text.items()}
+        place = {j: f"{text[j]} in row {row + 1}" for j, (_, row) in self.first_text.items()}
+        if typos := [j for j in used if j in text and self.surplus[j] > 0]:
+            listed = shortened([f"{names[j]} ({place[j]})" for j in typos])
+            typo, name = shlex.quote(self.first_text[typos[0]][0]), shlex.quote(names[typos[0]])
+            remedy = f"declare it missing with --missing {typo}, or leave out the column with --drop {name}"
+            raise ValueError(f"{self.source} has text in columns of numbers: {listed}; correct it, {remedy}")
+        self.matrix.resize((self.n_rows, len(self.numeric)), refcheck=False)
+        numeric = [k for k, j in enumerate(self.numeric) if j not in text]
+        named_by: str | None = None
+        row_names: Sequence[object] = range(1, self.n_rows + 1)
+        for j, cells in self.row_names.items():  # the first column whose cells all differ
+            values = [str(cell) for cell in texts_of(cells)]
+            if len(set(values)) == len(values):
+                named_by, row_names = names[j], values
+                break
+        return Table(
+            self.source,
+            tuple(names[self.numeric[k]] for k in numeric),
+            self.matrix if len(numeric) == len(self.numeric) else self.matrix[:, numeric],
+            row_names,
+            {name: texts_of(cells) for name, cells in self.texts.items()},
+            {names[j]: place[j].removesuffix(" in row 1") for j in sorted(used) if j in text},
+            self.cells.named,
+            named_by,
         )
-    _check_present(source, names, (*kept, *(options.drop or ())))
-    _check_present(source, names, only or ())
-    apart, place = dropped | {*kept}, {name: j for j, name in enumerate(names)}
-    read = [j for j, name in enumerate(names) if name not in apart]
-    index = {j for j in read if (j == 0 and names[j] in _INDEX) or _LEVEL.fullmatch(names[j])}
-    columns = {*read} - index
-    used = [place[name] for name in (names if only is None else only) if place[name] in columns]
-    return used, read, index
 
 
-def _check_present(source: str, names: Sequence[str], wanted: Sequence[str]) -> None:
-    """Raise a ValueError that names the wanted columns that are not there, with similar names."""
-    present = set(names)
-    absent = [name for name in wanted if name not in present]
-    if not absent:
-        return
-    folded = {name.casefold(): name for name in names}
-    near = {name: get_close_matches(name.casefold(), folded, 1) for name in absent[:_SHOWN]}
-    hints = {name: f"did you mean {folded[similar[0]]!r}?" for name, similar in near.items() if similar}
-    if len(absent) == 1:
-        hint = hints.get(absent[0], f"it has {shortened(list(names))}")
-        raise ValueError(f"{source} has no column {absent[0]!r}: {hint}")
-    listed = [f"{name} ({hints[name]})" if name in hints else name for name in absent]
-    raise ValueError(f"{source} lacks {len(absent)} of {len(wanted)} columns: {shortened(listed)}")
+def _numbers(cells: Any, decimal: str, missing: Sequence[str]) -> tuple[FloatArray, BoolArray]:
+    """The cells as numbers, NaN where there is none, and which of them are text that does not mean a missing value."""
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.cast(cells.type.value_type)
+    if str(cells.type) == "string_view":
+        cells = cells.cast(pa.string())
+    text = np.zeros(len(cells), dtype=bool)
+    if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
+        if decimal == ",":
+            cells = pc.replace_substring(cells, ",", ".")
+        try:
+            numbers = cells.cast(pa.float64())
+        except pa.ArrowInvalid:
+            cells = pc.utf8_trim_whitespace(cells)
+            number = pc.match_substring_regex(cells, _ARROW_NUMBER)
+            accepted = pc.or_(number, pc.is_in(cells, pa.array(missing, cells.type)))
+            text = pc.invert(accepted).fill_null(False).to_numpy(zero_copy_only=False)
+            numbers = pc.if_else(number, cells, None).cast(pa.float64())
+    elif pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type):
+        numbers = cells.cast(pa.float64(), safe=False)
+    else:
+        text = cells.is_valid().to_numpy(zero_copy_only=False)
+        numbers = pa.nulls(len(cells), pa.float64())
+    return numbers.to_numpy(zero_copy_only=False), text
+
+
+def _all_differ(cells: Any) -> bool:
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    if pa.types.is_nested(cells.type) or cells.null_count:
+        return False
+    return bool(pc.count_distinct(cells).as_py() == len(cells))

@@ -6,111 +6,32 @@ return a table that can be fitted or raise one sentence that names the columns o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from blockmix.command.output import progress_bar
+from blockmix.command.options import ReadingOptions
+from blockmix.command.output import note, progress_bar
 from blockmix.partition import BoolArray, FloatArray, IntArray
-from blockmix.rows import opened
-from blockmix.rows.files import ArrayFile, needed
+from blockmix.rows import ArrayRows, opened
+from blockmix.rows.files import needed
 from blockmix.rows.rows import chosen_rows, places, sampled
-from blockmix.rows.streamed import Piece
 
+Names = Sequence[str]
+Chosen = tuple[list[int], list[int], set[int]]  # numbers of columns: see `choose`
 _SHOWN = 5  # names in a message
-_BLOCK = 1000  # columns that are scaled at once
-
-
-@dataclass(frozen=True, eq=False)
-class FileRows:
-    """Some columns of a file as rows for an estimator.
-
-    Attributes
-    ----------
-    file : Source
-    names : list of str or None
-    places : array of p int
-        The columns of `file`.
-    shape : (N, p)
-    complete : bool
-        Whether rows with values that are not finite are left out.
-    location, scale : arrays of shape (p,) or None
-        A value x is read as (x − location) / scale.
-    listeners : list of functions
-        Each is called with the share of the rows read so far in a pass.
-    """
-
-    file: Any
-    names: list[str] | None
-    places: IntArray
-    shape: tuple[int, int]
-    complete: bool = False
-    location: FloatArray | None = None
-    scale: FloatArray | None = None
-    listeners: list[Callable[[float], object]] = field(default_factory=list)
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns p."""
-        return len(self.places)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values as stored."""
-        stored: np.dtype[Any] = self.file.dtype
-        return stored
-
-    def taking(self, columns: Sequence[int]) -> FileRows:
-        """Only some of the columns, in this order."""
-        chosen = self.places[columns]
-        names = None if self.names is None else [self.names[j] for j in columns]
-        rows = replace(self, names=names, places=chosen, shape=(self.shape[0], len(chosen)))
-        if isinstance(self.file, ArrayFile):
-            return rows
-        file = replace(self.file, columns=[self.file.names[j] for j in chosen])
-        return replace(rows, file=file, places=np.arange(len(chosen)))
-
-    def pieces(self) -> Iterator[Piece]:
-        """All rows, in the order of the file."""
-        done = 0
-        for stored in self.file.pieces():
-            piece = Piece(stored.name, stored.n_rows, partial(self._read, stored))
-            if self.complete:
-                values = piece.read()
-                values = values[np.isfinite(values).all(axis=1)]
-                piece = Piece(stored.name, len(values), partial(np.asarray, values))
-            if piece.n_rows:
-                yield piece
-            done += piece.n_rows
-            for listener in self.listeners:
-                listener(done / max(self.shape[0], 1))
-
-    def _read(self, piece: Piece) -> FloatArray:
-        values: FloatArray = np.asarray(piece.read())
-        if values.shape[1] != len(self.places):
-            values = values[:, self.places]
-        if self.location is None or self.scale is None:
-            return values
-        return np.asarray((values - self.location) / self.scale)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Another process has no bar to move."""
-        return {**self.__dict__, "listeners": []}
-
-
-@contextmanager
-def watched(X: Any, listener: Callable[[float], object]) -> Iterator[None]:
-    """Call `listener` with the share of the rows read so far, in each pass over a large file; not for other tables."""
-    listeners = X.listeners if isinstance(X, FileRows) else []
-    listeners.append(listener)
-    try:
-        yield
-    finally:
-        listeners.remove(listener)
+_INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # including those that reverse text
+_LEVEL = re.compile(r"__index_level_\d+__")  # what pandas calls its index in parquet, wherever it stands
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +78,7 @@ class Table:
     named_by : str or None
         The column that names the rows.
     notes : tuple of str
-        Decisions of the reader that the user should know.
+        Decisions that the user should know, for `print_notes`.
     """
 
     source: str
@@ -169,11 +90,6 @@ class Table:
     named: bool = True
     named_by: str | None = None
     notes: tuple[str, ...] = ()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """N and p."""
-        return len(self.row_names), len(self.names)
 
     @property
     def in_memory(self) -> bool:
@@ -200,7 +116,7 @@ class Table:
     @cached_property
     def description(self) -> Description:
         """What one pass finds in the columns."""
-        N, p = self.shape
+        N, p = self.values.shape
         missing, infinite = np.zeros(p, dtype=int), np.zeros(p, dtype=int)
         row_missing, row_infinite = np.zeros(N, dtype=np.int32), np.zeros(N, dtype=np.int32)
         first, varies, counts, start = np.full(p, np.nan), np.zeros(p, dtype=bool), np.ones(p, dtype=bool), 0
@@ -221,31 +137,25 @@ class Table:
         columns = list(columns)
         values = self.values[:, columns] if self.in_memory else self.values.taking(columns)
         table = replace(self, names=tuple(self.names[j] for j in columns), values=values, **changes)
-        known = self.description
+        described = self.description
         # Among the columns that go, only empty ones matter to the rows: see `tidied`.
-        n_empty = np.count_nonzero(np.delete(known.missing, columns) == self.shape[0])
-        vars(table)["description"] = Description(
-            known.missing[columns],
-            known.infinite[columns],
-            known.varies[columns],
-            known.counts[columns],
-            known.row_missing - n_empty,
-            known.row_infinite,
-        )
+        n_empty = np.count_nonzero(np.delete(described.missing, columns) == self.values.shape[0])
+        by_column: Any = (described.missing, described.infinite, described.varies, described.counts)
+        by_row = (described.row_missing - n_empty, described.row_infinite)
+        vars(table)["description"] = Description(*[array[columns] for array in by_column], *by_row)  # type: ignore[call-arg]
         return table
 
-    def without(self, flawed: BoolArray, why: Sequence[str]) -> Table:
+    def without(self, flawed: BoolArray, why: str) -> Table:
         """The table without some columns, for which there is a reason."""
-        if not flawed.any():
-            return self
-        left_out = self.left_out | {self.names[j]: why[j] for j in np.flatnonzero(flawed).tolist()}
+        left_out = self.left_out | {self.names[j]: why for j in np.flatnonzero(flawed).tolist()}
         return self.taking(np.flatnonzero(~flawed).tolist(), left_out=left_out)
 
-    def tidied(self, all_wanted: bool) -> Table:
-        """The table without empty columns and, if all are wanted, without a first column that counts the rows."""
-        table = self.without(self.description.missing == self.shape[0], ["empty"] * len(self.names))
-        first_counts = table.names[:1] == self.names[:1] and table.description.counts[:1].any()
-        if not (all_wanted and first_counts and self.shape[0] > 2):
+    def tidied(self, may_count: bool) -> Table:
+        """The table without empty columns and without a first column that counts the rows, if it may."""
+        N, table = self.values.shape[0], self
+        if (empty := self.description.missing == N).any():
+            table = self.without(empty, "empty")
+        if not (may_count and N > 2 and table.names[:1] == self.names[:1] and table.description.counts[:1].any()):
             return table
         notes = (*self.notes, f"{self.names[0]} counts the rows, so it is not used")
         return table.taking(range(1, len(table.names)), notes=notes)
@@ -258,23 +168,24 @@ class Table:
         ValueError
             There is nothing left to fit.
         """
+        N, varies = self.values.shape[0], self.description.varies
         if not self.names:
             reasons = [f"{name} ({why})" for name, why in self.left_out.items()]
             raise ValueError(f"{self.source} has no numeric column" + (f": {shortened(reasons)}" if reasons else ""))
-        N = self.shape[0]
         if N == 1:
             raise ValueError(f"{self.source} has only one row: at least two are needed")
-        if not self.description.varies.any():
+        if not varies.any():
             raise ValueError(f"{self.source} has {N} rows but no numeric column that varies")
-        empty = self.description.missing == N
-        return self.without(~self.description.varies, np.where(empty, "empty", "constant").tolist())
+        return self if varies.all() else self.without(~varies, "constant")
 
     def most_varying(self, n: int) -> Table:
         """The table with only the `n` columns of largest variance."""
         p = len(self.names)
         if n >= p:
             return self
-        kept = np.sort(np.argsort(-self.scaling()["scale"], kind="stable")[:n])
+        rows = ArrayRows.of(self.values) if self.in_memory else opened(self.values, allow_missing=True)
+        scale = rows.measured().scale
+        kept = np.sort(np.argsort(-scale, kind="stable")[:n])
         notes = (*self.notes, f"kept the {n} of {p} columns with the largest variance")
         return self.taking(kept.tolist(), notes=notes)
 
@@ -283,36 +194,31 @@ class Table:
 
         With `drop`, without the rows that have others.
         """
-        known, (N, p) = self.description, self.shape
-        if not (known.missing.any() or known.infinite.any()):
+        described, (N, p) = self.description, self.values.shape
+        if not (described.missing.any() or described.infinite.any()):
             return self
-        kind = "infinite" if known.infinite.any() else "missing"
-        bad, whole = known.missing + known.infinite, known.row_missing + known.row_infinite == 0
-        if missing and not drop and kind == "missing":
-            n, blank = int(bad.sum()), int((known.row_missing == p).sum())
-            note = f"{n} of {N * p} cells ({n / (N * p):.1%}) are missing: {self._worst(bad)}"
-            note += f"; {blank} row{' has' if blank == 1 else 's have'} no values" if blank else ""
-            return replace(self, notes=(*self.notes, note))
-        if missing and not drop:  # only these must go
-            bad, whole = known.infinite, known.row_infinite == 0
+        kind = "infinite" if described.infinite.any() else "missing"
+        bad, whole = described.missing + described.infinite, described.row_missing + described.row_infinite == 0
+        if missing and not drop:  # only infinite values must go
+            bad = bad if kind == "missing" else described.infinite
+        worst = sorted(np.flatnonzero(bad), key=lambda j: -bad[j])
+        columns = shortened([f"{self.names[j]} ({bad[j]})" for j in worst])
+        if missing and not drop:
+            if kind == "missing":
+                text = f"{bad.sum()} of {N * p} cells ({bad.sum() / (N * p):.1%}) are missing: {columns}"
+                return replace(self, notes=(*self.notes, text))
+            whole = described.row_infinite == 0
         lost = int(N - whole.sum())
         if not drop:
             raise ValueError(
-                f"{self.source} has {kind} values in {lost} of {N} rows: {self._worst(bad)}; replace them, leave out "
+                f"{self.source} has {kind} values in {lost} of {N} rows: {columns}; replace them, leave out "
                 "those rows with --drop-missing, or a column with --drop NAME"
             )
         if lost == N:
-            raise ValueError(
-                f"{self.source} has {kind} values in all rows, so --drop-missing leaves none: drop a column "
-                f"({self._worst(bad)})"
-            )
+            remedy = f"drop a column ({columns})"
+            raise ValueError(f"{self.source} has {kind} values in all rows, so --drop-missing leaves none: {remedy}")
         table = self.rows(np.flatnonzero(whole).tolist())
         return replace(table, notes=(*self.notes, f"left out {lost} of {N} rows with {kind} values"))
-
-    def _worst(self, counts: IntArray) -> str:
-        """The columns with the most of something, such as missing cells."""
-        order = sorted(np.flatnonzero(counts), key=lambda j: -counts[j])
-        return shortened([f"{self.names[j]} ({counts[j]})" for j in order])
 
     def rows(self, numbers: list[int]) -> Table:
         """The table with only these rows; of a file, they must be those whose values are all finite."""
@@ -324,36 +230,13 @@ class Table:
             texts={name: [column[i] for i in numbers] for name, column in self.texts.items()},
         )
 
-    def scaling(self) -> dict[str, FloatArray]:
-        """Mean and deviation of each column."""
-        if not self.in_memory:
-            measured = opened(self.values, allow_missing=True).measured()
-            return {"location": measured.location, "scale": measured.scale}
-        parts = []
-        for first in range(0, len(self.names), _BLOCK):
-            values = self.values[:, first : first + _BLOCK]
-            largest = np.maximum(np.nanmax(values, axis=0), -np.nanmin(values, axis=0))
-            unit = values / largest  # so that squares do not overflow
-            parts.append((np.nanmean(unit, axis=0) * largest, np.nanstd(unit, axis=0) * largest))
-        location, scale = map(np.concatenate, zip(*parts, strict=True))
-        return {"location": location, "scale": scale}
-
-    def scaled(self, location: FloatArray, scale: FloatArray) -> Table:
-        """The table with values (x − location) / scale, in place to save memory."""
-        if not self.in_memory:
-            return replace(self, values=replace(self.values, location=location, scale=scale))
-        values = self.values
-        values -= location
-        values /= scale
-        return self
-
-    def sample(self, most: int) -> Table:
-        """At most `most` of the rows of a file, in memory; all rows if they are there already."""
+    def sample(self, n_rows: int) -> Table:
+        """At most `n_rows` of the rows of a file, in memory; all rows if they are there already."""
         if self.in_memory:
             return self
-        N = self.shape[0]
-        numbers = chosen_rows(N, None, most, np.random.RandomState(0))
-        with progress_bar("drawing a sample", 1) as update, watched(self.values, update):
+        N = self.values.shape[0]
+        numbers = chosen_rows(N, None, n_rows, np.random.RandomState(0))
+        with progress_bar("drawing a sample", rows=self.values):
             drawn = sampled(opened(self.values, allow_missing=True), numbers)
         chosen = range(N) if numbers is None else numbers.tolist()
         texts = {name: [column[i] for i in chosen] for name, column in self.texts.items()}
@@ -371,3 +254,86 @@ def shortened(names: list[str], shown: int = _SHOWN) -> str:
     """
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
+
+
+def print_notes(table: Table) -> None:
+    """Print what the user should know about the table."""
+    reasons = [f"{name} ({why})" for name, why in table.left_out.items() if name != table.named_by]
+    notes = [f"row names: {table.named_by}"] if table.named_by else []
+    notes += [f"left out: {shortened(reasons, 8)}"] if reasons else []
+    if len(table.names) == 1:
+        notes.append(f"only one numeric column, {table.names[0]}: there are no columns to group")
+    if not table.named and not table.source.endswith(".npy"):
+        notes.append("the first row holds numbers, so columns are called x0, x1, …: give --header if it holds names")
+    for text in (*notes, *table.notes):
+        note(text)
+
+
+def choose(source: str, names: Names, options: ReadingOptions, kept: Names, only: Names | None) -> Chosen:
+    """The columns of numbers, those that may be read for them or for row names, and those that only name rows.
+
+    `kept` are returned as text and `only` are the only numbers, in this order.
+
+    Raises
+    ------
+    ValueError
+        Several columns have one name, one that is asked for is not there, or a pattern matches no column.
+    """
+    matching: dict[str, list[str]] = {}
+    for option, patterns in (("--columns", options.columns or ()), ("--exclude", options.exclude or ())):
+        for pattern in patterns:
+            if not any(fnmatchcase(column, pattern) for column in names):
+                listed = shortened([*names])
+                raise ValueError(f"{option} {shlex.quote(pattern)} matches no column of {source}: it has {listed}")
+        matching[option] = [column for column in names if any(fnmatchcase(column, pattern) for pattern in patterns)]
+    if only is None and options.columns:
+        only = matching["--columns"]
+    dropped = {*(options.drop or ()), *matching["--exclude"]} - {*kept}
+    times = Counter(names)
+    if repeated := [name for name in times if times[name] > 1 and name not in dropped]:
+        listed = shortened(repeated)
+        remedy = f"rename them, or leave them out with --drop {shlex.quote(repeated[0])}"
+        raise ValueError(f"{source} has columns of the same name: {listed}; {remedy}")
+    wanted = (*kept, *(options.drop or ()), *(only or ()))
+    if any(name not in times for name in wanted):
+        raise lacking(source, names, wanted)
+    apart, place = dropped | {*kept}, {name: j for j, name in enumerate(names)}
+    read = [j for j, name in enumerate(names) if name not in apart]
+    index = {j for j in read if (j == 0 and names[j] in _INDEX) or _LEVEL.fullmatch(names[j])}
+    columns = {*read} - index
+    used = [place[name] for name in (names if only is None else only) if place[name] in columns]
+    return used, read, index
+
+
+def printable(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that cannot control the terminal they are printed on, and are empty only in the first place."""
+    return tuple(_CONTROL.sub("\ufffd", name) or (f"column {j}" if j else "") for j, name in enumerate(names))
+
+
+def texts_of(pieces: Iterable[Any]) -> list[str | None]:
+    """Cells as texts, None where they are empty."""
+    same: dict[Any, str | None] = {None: None}  # one string for a class that a million rows share
+    return [same.setdefault(cell, str(cell)) for piece in pieces for cell in piece.to_pylist()]
+
+
+def lacking(source: str, names: Sequence[str], wanted: Sequence[str]) -> ValueError:
+    """An error about the wanted columns that are not there, with similar names."""
+    absent = [name for name in wanted if name not in names]
+    folded = {name.casefold(): name for name in names}
+    near = {name: get_close_matches(name.casefold(), folded, 1) for name in absent[:_SHOWN]}
+    hints = {name: f"did you mean {folded[similar[0]]!r}?" for name, similar in near.items() if similar}
+    if len(absent) == 1:
+        return ValueError(
+            f"{source} has no column {absent[0]!r}: {hints.get(absent[0], f'it has {shortened([*names])}')}"
+        )
+    listed = [f"{name} ({hints[name]})" if name in hints else name for name in absent]
+    return ValueError(f"{source} lacks {len(absent)} of {len(wanted)} columns: {shortened(listed)}")
+
+
+def available_memory() -> float:
+    """Bytes of memory that are free, infinitely many if the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):  # not Linux
+        return float("inf")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import numpy as np
 
 import blockmix
 from blockmix import TopicBiclustering
-from blockmix.command import output, results
+from blockmix.command import output
+from blockmix.command.fit import row_lines
 from blockmix.command.options import ReadingOptions, TopicOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
@@ -27,37 +27,44 @@ _SHOWN_DOCUMENTS = 2  # of a topic, printed
 _SHOWN_TEXT = 140  # characters of a document, printed
 
 
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A model with some number of topics, and how it compares: coherence is better if larger, BIC if smaller."""
-
-    model: TopicBiclustering
-    coherence: float
-    bic: float
-    seconds: float
-
-
 def fit_topics(options: TopicOptions, line: str) -> None:
     """Find topics, and write all their files."""
     columns = [options.text] if options.rating is None else [options.text, options.rating]
-    out: Path = options.out or Path(f"{stem_of(options.file)}-blockmix")
+    out = options.out or Path(f"{stem_of(options.file)}-blockmix")
     with output.folder(out, "topics", options.file) as folder:
         table = read_documents(options.file, options, columns)
         texts, ratings = table.texts[options.text], _ratings(table, options.rating)
         with warnings_collected() as warnings:
-            candidates = _candidates(texts, ratings, options)
-        best = max(candidates, key=lambda candidate: candidate.coherence)
-        summary = _summary(best.model, table, warnings, line) | {"kind": "topics", "folder": str(out)}
-        if len(candidates) > 1:
-            summary["selection"] = [_candidate_line(candidate) for candidate in candidates]
-        with output.blaming(out), progress_bar("writing the results"):
-            _write(folder, best.model, table, texts, ratings, summary, options.raw_text)
+            models, tried = _compared(texts, ratings, options)
+        best = models[int(np.argmax(np.nan_to_num([line["coherence"] for line in tried], nan=-2)))]
+        summary: dict[str, Any] = {
+            "kind": "topics",
+            "folder": str(out),
+            "blockmix": blockmix.__version__,
+            "command": line,
+            "file": table.source,
+            "rows": len(texts),
+            "model": type(best).__name__,
+            "n_topics": len(best.topics_),
+            "n_groups": len(best.term_groups_),
+            "n_terms": len(best.terms_),
+            "without_topic": len(best.without_terms_),
+            "topics": [
+                vars(topic) | {"documents": [str(table.row_names[i]) for i in topic.documents]}
+                for topic in best.topics_
+            ],
+            "warnings": warnings,
+        }
+        if len(models) > 1:
+            summary["selection"] = tried
+        with progress_bar("writing the results"):
+            _write_files(folder, best, table, ratings, summary, options)
     if options.json:
-        output.print_json(summary)
+        output.write_json(summary)
         return
-    if len(candidates) > 1:
-        print("\n".join(_comparison(candidates, best)), end="\n\n")
-    print("\n".join(_printed(best.model, texts)))
+    if len(models) > 1:
+        print("\n".join(_comparison(tried, len(best.topics_))), end="\n\n")
+    print("\n".join(_printed(best, texts)))
     print(f"\nWritten to {out}: {', '.join(summary['files'])}")
 
 
@@ -69,10 +76,8 @@ def read_documents(file: str, options: ReadingOptions, columns: list[str], other
     if lost == 0:
         return table
     if not options.drop_missing:
-        raise ValueError(
-            f"{table.source} has no {' or no '.join(columns)} in {lost} of {len(full)} rows: fill them in, or leave "
-            "out those rows with --drop-missing"
-        )
+        remedy = "fill them in, or leave out those rows with --drop-missing"
+        raise ValueError(f"{table.source} has no {' or no '.join(columns)} in {lost} of {len(full)} rows: {remedy}")
     if lost == len(full):
         raise ValueError(f"{table.source} has no row with {' and '.join(columns)}")
     note(f"left out {lost} of {len(full)} rows without {' or '.join(columns)}")
@@ -83,85 +88,71 @@ def _ratings(table: Table, column: str | None) -> FloatArray | None:
     """A column that was kept as text, as numbers."""
     if column is None:
         return None
-    numbers = []
-    for row, text in enumerate(table.texts[column], start=1):
-        try:
-            numbers.append(float(text or "nan"))
-        except ValueError:
-            raise ValueError(
-                f"the column {column!r} of {table.source} holds {text!r} in row {row}: numbers are needed"
-            ) from None
-    return np.array(numbers)
+    try:
+        return np.array([float(text or "nan") for text in table.texts[column]])
+    except ValueError as error:
+        raise ValueError(f"the column {column!r} of {table.source} holds text: {error}") from None
 
 
-def _candidates(texts: list[Any], ratings: FloatArray | None, options: TopicOptions) -> list[Candidate]:
-    """Fit all numbers of topics; Ctrl-C keeps those that are done."""
+def _compared(
+    texts: list[Any], ratings: FloatArray | None, options: TopicOptions
+) -> tuple[list[TopicBiclustering], list[dict[str, Any]]]:
+    """A model for each number of topics, and how they compare; Ctrl-C keeps those that are done.
+
+    Coherence is that of the terms that are most frequent in each topic compared with all documents: larger is better.
+    """
     stop_words: Any = None if options.stop_words == "none" else options.stop_words
     if stop_words not in (None, "english"):
         file = Path(stop_words)
         if not file.is_file():
             raise FileNotFoundError(f"--stop-words {file} is neither english, nor none, nor a file of words")
         stop_words = sorted({word.lower() for word in file.read_text(encoding="utf-8").split()})
-    candidates: list[Candidate] = []
+    settings = {"n_selected_terms": options.words, "stop_words": stop_words, "ngrams": options.ngrams}
+    models: list[TopicBiclustering] = []
+    tried: list[dict[str, Any]] = []
     for n in options.topics:
-        model = TopicBiclustering(
-            n,
-            options.groups,
-            n_selected_terms=options.words,
-            stop_words=stop_words,
-            ngrams=options.ngrams,
-            random_state=options.seed,
-        )
         begin = time.perf_counter()
-        with progress_bar(f"finding {n} topics", 200, left="left at most") as update:
-            model.fit(texts, ratings, callback=lambda progress, update=update: update(progress.iteration + 1))  # type: ignore[misc]
+        with progress_bar(f"finding {n} topics"):
+            model = TopicBiclustering(n, options.groups, random_state=options.seed, **settings).fit(texts, ratings)
         if model.mixture_.outcome_ == "interrupted":
-            if not candidates:
+            if not models:
                 raise KeyboardInterrupt
-            note(f"interrupted after {len(candidates)} of {len(options.topics)} numbers of topics")
+            note(f"interrupted after {len(models)} of {len(options.topics)} numbers of topics")
             break
-        seconds = round(time.perf_counter() - begin, 3)
-        candidates.append(Candidate(model, *_criteria(model, texts), seconds))
-    return candidates
+        models.append(model)
+        topics, mixture, X = model.topics_, model.mixture_, model._weigh(texts)
+        X, labels = X[model.labels_ >= 0], model.labels_[model.labels_ >= 0]
+        more = np.nan_to_num((topic_means(X, labels, len(topics)) - X.mean(axis=0)) / X.std(axis=0))
+        terms = [np.argsort(-row, kind="stable")[:_TOP_TERMS] for row in more]
+        tried.append(
+            {
+                "n_topics": len(topics),
+                "coherence": round(npmi_coherence(terms, X) if X.shape[1] > 1 else np.nan, 4),
+                "bic": round(float(mixture._criteria(mixture._fit_sums)["bic"]), 1),
+                "seconds": round(time.perf_counter() - begin, 3),
+                "says": "; ".join(f"topic {g}: {' | '.join(topic.top_groups[:3])}" for g, topic in enumerate(topics)),
+            }
+        )
+    return models, tried
 
 
-def _criteria(model: TopicBiclustering, texts: list[Any]) -> tuple[float, float]:
-    """Coherence of the terms that are most frequent in each topic compared with all documents, and BIC."""
-    X = model._weigh(texts)
-    assigned = model.labels_ >= 0
-    means = topic_means(X[assigned], model.labels_[assigned], len(model.topics_))
-    more = np.nan_to_num((means - X[assigned].mean(axis=0)) / X[assigned].std(axis=0))
-    terms = [np.argsort(-row, kind="stable")[:_TOP_TERMS] for row in more]
-    coherence = npmi_coherence(terms, X[assigned]) if X.shape[1] > 1 else np.nan
-    return round(coherence, 4), round(float(model.mixture_._criteria(model.mixture_._fit_sums)["bic"]), 1)
-
-
-def _candidate_line(candidate: Candidate) -> dict[str, Any]:
-    """A candidate as a line of csv."""
-    topics = candidate.model.topics_
-    says = "; ".join(f"topic {g}: {' | '.join(topic.top_groups[:3])}" for g, topic in enumerate(topics))
-    criteria = {"coherence": candidate.coherence, "bic": candidate.bic, "seconds": candidate.seconds}
-    return {"n_topics": len(topics), **criteria, "says": says}
-
-
-def _write(
-    folder: Path,
-    model: TopicBiclustering,
-    table: Table,
-    texts: list[Any],
-    ratings: FloatArray | None,
-    summary: dict[str, Any],
-    raw: bool,
+def _write_files(
+    folder: Path, model: TopicBiclustering, table: Table, ratings: Any, summary: dict[str, Any], options: TopicOptions
 ) -> None:
     """Write the model, its tables, heat map and page, and the completed summary."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from blockmix.report import write_topics
 
+    texts, raw = table.texts[options.text], options.raw_text
     model.save(folder / output.MODEL)
-    lines: Any = results.row_lines(model, texts, table.row_names)
+    lines: Any = row_lines(model, texts, table.row_names)
     write_csv(folder / output.ROWS, TOPIC_HEAD, lines, raw)
-    write_csv(folder / output.COLUMNS, ["group", "kind", "term", "weight"], _term_lines(model), raw)
+    lines = []
+    for k, terms in enumerate(model.term_groups_):
+        kind = "background" if is_background(terms, len(model.terms_)) else "group" if len(terms) > 1 else "alone"
+        lines += [(k, kind, term, f"{weight:.4g}") for term, weight in terms]
+    write_csv(folder / output.COLUMNS, ["group", "kind", "term", "weight"], lines, raw)
     importances = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_)]
     write_csv(folder / output.TOPICS, ["topic", *model.group_names_], importances, raw)
     lines = [
@@ -177,42 +168,22 @@ def _write(
     canvas: Any = FigureCanvasAgg(figure)  # pyplot would choose a window
     canvas.print_png(folder / output.HEATMAP)
     summary["files"] = [*sorted(path.name for path in folder.iterdir()), output.SUMMARY, output.REPORT]
-    output.write_json(folder / output.SUMMARY, summary)
-    write_topics(
-        model,
-        folder / output.REPORT,
-        texts,
-        ratings,
-        names=table.row_names,
-        warnings=summary["warnings"],
-        title=Path(table.source).name,
-        command=summary["command"],
-    )
+    output.write_json(summary, folder / output.SUMMARY)
+    about = {"warnings": summary["warnings"], "command": summary["command"], "title": Path(table.source).name}
+    write_topics(model, folder / output.REPORT, texts, ratings, names=table.row_names, **about)
 
 
-def _term_lines(model: TopicBiclustering) -> Iterator[tuple[Any, ...]]:
-    for k, terms in enumerate(model.term_groups_):
-        kind = "background" if is_background(terms, len(model.terms_)) else "group" if len(terms) > 1 else "alone"
-        yield from ((k, kind, term, f"{weight:.4g}") for term, weight in terms)
-
-
-def _comparison(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:
-    """A table of the numbers of topics, and what each criterion says."""
-    smallest = min(candidates, key=lambda candidate: candidate.bic)
-    yield f"{'topics':>8}{'coherence':>11}{'bic':>14}  most important group of each"
-    for candidate in candidates:
-        marks = ("+" if candidate is best else " ") + ("*" if candidate is smallest else " ")
-        tops = "; ".join(topic.top_groups[0] if topic.top_groups else "–" for topic in candidate.model.topics_)
-        n = len(candidate.model.topics_)
-        yield f"{marks}{n:>6}{candidate.coherence:>11.3f}{candidate.bic:>14.1f}  {_short(tops, 80)}"
-    n, other = len(best.model.topics_), len(smallest.model.topics_)
+def _comparison(tried: Sequence[dict[str, Any]], n: int) -> Iterator[str]:
+    """A table of the numbers of topics, of which `n` is the most coherent, and what each criterion says."""
+    other = min(tried, key=lambda line: line["bic"])["n_topics"]
+    yield f"{'topics':>8}{'coherence':>11}{'bic':>14}  most important groups"
+    for line in tried:
+        marks = ("+" if line["n_topics"] == n else " ") + ("*" if line["n_topics"] == other else " ")
+        yield f"{marks}{line['n_topics']:>6}{line['coherence']:>11.3f}{line['bic']:>14.1f}  {_short(line['says'], 80)}"
     if n == other:
         yield f"+ highest coherence, * smallest bic: both say {n} topics"
     else:
-        yield (
-            f"+ highest coherence says {n} topics, which are written; * smallest bic says {other}: for those give "
-            f"--topics {other}"
-        )
+        yield f"+ highest coherence says {n} topics, which are written; * smallest bic says --topics {other}"
 
 
 def _printed(model: TopicBiclustering, texts: Sequence[Any]) -> Iterator[str]:
@@ -230,27 +201,3 @@ def _printed(model: TopicBiclustering, texts: Sequence[Any]) -> Iterator[str]:
 
 def _short(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _summary(model: TopicBiclustering, table: Table, warnings: list[str], command: str) -> dict[str, Any]:
-    return {
-        "blockmix": blockmix.__version__,
-        "command": command,
-        "file": table.source,
-        "rows": table.shape[0],
-        "model": type(model).__name__,
-        "n_topics": len(model.topics_),
-        "n_groups": len(model.term_groups_),
-        "n_terms": len(model.terms_),
-        "without_topic": len(model.without_terms_),
-        "topics": [
-            {
-                "size": topic.size,
-                "mean_rating": topic.mean_rating,
-                "top_groups": topic.top_groups,
-                "documents": [str(table.row_names[i]) for i in topic.documents],
-            }
-            for topic in model.topics_
-        ],
-        "warnings": warnings,
-    }
