@@ -95,12 +95,12 @@ class Partition:
     @cached_property
     def order(self) -> IntArray:
         """Column order in which the groups are contiguous, shape (p,)."""
-        return np.argsort(self.labels, kind="stable")
+        return np.concatenate(self.groups)
 
     @cached_property
     def groups(self) -> tuple[IntArray, ...]:
         """The column indices of each group, ascending."""
-        return tuple(np.split(self.order, np.cumsum(self.sizes)[:-1]))
+        return tuple(np.split(np.argsort(self.labels, kind="stable"), np.cumsum(self.sizes)[:-1]))
 
     @property
     def indicator(self) -> FloatArray:

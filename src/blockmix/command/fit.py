@@ -24,7 +24,7 @@ from blockmix.command.output import note, progress_bar, warnings_collected, writ
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
 from blockmix.em.parameters import outlier_limits
-from blockmix.estimators.mixture import Mixture, most_probable, probabilities
+from blockmix.estimators.mixture import Mixture, probabilities
 from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray, column_names
@@ -160,7 +160,7 @@ def _fitted_mixture(table: Table, options: MixtureOptions) -> tuple[Table, Fitte
                 on_iteration=iterated,
                 stability=options.stability and options.refits > 0 and table.in_memory,
             )
-            model = selection.best_estimator_
+            model = selection.best_.model
             if ": " in selection.best_.outcome:
                 warnings.warn(selection.best_.outcome.partition(": ")[2], stacklevel=1)
     interrupted = model.outcome_ == "interrupted" or any(text.startswith("interrupted after") for text in texts)
@@ -275,7 +275,7 @@ def row_lines(model: Any, X: Any, row_names: Sequence[object]) -> Iterator[tuple
 def _assigned(chunk: Chunk, scorer: Any, describe: Any) -> tuple[IntArray, FloatArray, dict[str, Any]]:
     """Clusters of the rows of a chunk, their probabilities, and how far the rows are from them."""
     joint: FloatArray = scorer(chunk)
-    clusters = most_probable(joint)
+    clusters: IntArray = joint.argmax(axis=1).astype(np.min_scalar_type(-joint.shape[1]))
     return clusters, probabilities(joint).max(axis=1), {} if describe is None else describe(chunk, clusters)
 
 

@@ -29,7 +29,6 @@ from blockmix.command.options import ReadingOptions
 from blockmix.command.output import progress_bar
 from blockmix.command.table import Chosen, Names, Table, choose, printable, shortened, texts_of
 from blockmix.partition import BoolArray, FloatArray
-from blockmix.rows.files import needed
 
 _SAMPLE_ROWS = 50
 _SAMPLE = 2**18  # bytes read to recognize the layout, more if they hold fewer than two rows
@@ -217,7 +216,9 @@ def _batches(
     source: str, stream: IO[bytes], layout: Layout, encoding: str, missing: Iterable[str], block: int
 ) -> Iterator[Any]:
     """Batches of text cells: the type of a column is decided later, when all of its cells are known."""
-    pa, pacsv = needed("pyarrow", "app"), needed("pyarrow.csv", "app")
+    import pyarrow as pa
+    from pyarrow import csv as pacsv
+
     invalid: list[Any] = []
     columns = [str(j) for j in range(len(layout.names))]
     # One thread costs no time here, and lets pyarrow count the rows.

@@ -23,7 +23,6 @@ from blockmix.command.options import ReadingOptions
 from blockmix.command.output import note, progress_bar
 from blockmix.partition import BoolArray, FloatArray, IntArray
 from blockmix.rows import ArrayRows, opened
-from blockmix.rows.files import needed
 from blockmix.rows.rows import chosen_rows, places, sampled
 
 Names = Sequence[str]
@@ -102,9 +101,11 @@ class Table:
         named = self.named or self.names != tuple(f"x{j}" for j in range(len(self.names)))
         if not self.in_memory:
             return self.values if named else replace(self.values, names=None)
-        return (
-            needed("pandas", "app").DataFrame(self.values, columns=[*self.names], copy=False) if named else self.values
-        )
+        if not named:
+            return self.values
+        import pandas as pd
+
+        return pd.DataFrame(self.values, columns=[*self.names], copy=False)
 
     def blocks(self) -> Iterator[FloatArray]:
         """The values, some rows at a time."""

@@ -367,7 +367,9 @@ def multistart(
                 if fallback and state.trace and state.trace[-1] <= leader:
                     continue
             save = None if saved is None else partial(saved.write, start.name)
-            report = None if callback is None else _reporter(callback, start.name)
+            report = None
+            if callback is not None:
+                report = lambda i, value, name=start.name: callback(Progress(name, i, value))  # noqa: E731
             result = run(family, rows, state, tol, max_iter, report, save)
             results.append(replace(result, name=start.name))
         except KeyboardInterrupt:
@@ -377,10 +379,6 @@ def multistart(
         if results[-1].outcome is Outcome.INTERRUPTED:
             return interrupted(ranked(results))
     return ranked(results)
-
-
-def _reporter(callback: Callable[[Progress], object], name: str) -> Callable[[int, float], object]:
-    return lambda iteration, value: callback(Progress(name, iteration, value))
 
 
 def ranked(results: list[LoopResult[P]]) -> list[LoopResult[P]]:

@@ -66,13 +66,13 @@ def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None
     """Rows in their own units, with the columns and the resolution of the fit, and in its type if `cast`."""
     dtype = estimator.means_.dtype if cast else None
     rows: Rows
-    if is_elsewhere(X):
+    if type(X) is not np.ndarray and is_elsewhere(X):
         rows = opened(X, counts(sample_weight, None, 0), dtype, takes_missing(estimator))
         _compare(estimator, rows)
     else:
         X = matrix(estimator, X, accept_sparse="csr", reset=False)
         X = X.astype(dtype or X.dtype, copy=False)
-        weights = counts(sample_weight, X, 0)
+        weights = None if sample_weight is None else counts(sample_weight, X, 0)
         rows = opened(X, weights, allow_missing=True) if issparse(X) else ArrayRows.of(X, weights)
     return rows.replace(resolution=getattr(estimator, "resolution_", rows.resolution))
 
