@@ -72,6 +72,8 @@ DEGENERATE = {
     "n_init": case(f"n_init=2.5 {LEAST}", n_init=2.5),
     "max_iter": case(f"max_iter=0 {LEAST}", max_iter=0),
     "tol": case(f"tol=nan {NUMBER}", tol=np.nan),
+    "sharing": case("shared_covariance='no' must be True or False", shared_covariance="no"),
+    "rounding": case("rounding=1 must be True or False", rounding=1),
     "ridge": case(f"ridge=-1 {NUMBER}", ridge=-1),
     "shrinkage": case("shrinkage=1 must be None or a number from 0 up to, but not, 1", shrinkage=1),
     "K = 0": case("n_column_groups=0 must be at least 1", n_column_groups=0),
@@ -163,6 +165,7 @@ def test_a_refused_fit_leaves_the_last_one_as_it_was() -> None:
     assert np.array_equal(model.predict_proba(table()), before)
 
 
+@pytest.mark.filterwarnings("ignore:component . has 1.0 rows")  # two different rows do not make four components
 def test_repeated_rows_are_fitted_though_fewer_differ_than_there_are_components() -> None:
     X = np.repeat([[0.0, 1.0], [1.0, 0.0]], 10, axis=0)
     model = quiet(X, n_components=4, n_column_groups=2, random_state=0)

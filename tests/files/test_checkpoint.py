@@ -196,6 +196,7 @@ ANOTHER = "is the checkpoint of a fit"
         ({"X": table(n_rows=298)}, f"{ANOTHER} with rows=300, this one has rows=298: give"),
         ({"X": table()[:, :5]}, f"{ANOTHER} with columns=6, this one has columns=5: give"),
         ({"X": table() + np.eye(6)[2]}, rf"{ANOTHER} to other rows: column 2 had mean .*, here it has 1\."),
+        ({"X": table()[::-1].copy()}, rf"{ANOTHER} to other rows: column 0 has other values in other rows"),
         ({"X": table().astype(np.float32)}, f"{ANOTHER} with type=float64, this one has type=float32:"),
     ],
 )

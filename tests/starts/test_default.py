@@ -36,6 +36,11 @@ from blockmix.starts.default import (
 # Short EM.
 
 
+def floor(p: int) -> Matrix:
+    """What short EM adds to the variances of p columns without repeated values."""
+    return np.full(p, 1e-3)
+
+
 def dense_sweep(X: Any, w: Any, z: Any, u: Any) -> tuple[Any, Any, float]:
     """One M-step and E-step in dense scale matrices with the same floor; the divisor of the scatter is Σ zu."""
     joint, weights = [], []
@@ -61,7 +66,7 @@ def test_sweeps_of_many_mixtures_are_those_of_each(N: int, p: int, G: int, seed:
     i, j = np.triu_indices(p)
     phi = np.concatenate([X.T[i] * X.T[j], X.T, np.ones((1, N))]).astype("f4")
     least = 0.3
-    z, u, value, thin = short_em(phi, (w / w.sum()).astype("f4"), p, begin, np.ones_like(begin), 2, least)
+    z, u, value, thin = short_em(phi, (w / w.sum()).astype("f4"), floor(p), begin, np.ones_like(begin), 2, least)
     constant = multivariate_t(np.zeros(p), np.eye(p), module._DEGREES).logpdf(np.zeros(p))
     constant -= 0.5 * (module._DEGREES + p) * np.log1p(p / module._DEGREES)
     for s in range(3):
@@ -87,7 +92,7 @@ def test_short_em_picks_the_right_clustering_and_every_one_has_a_place() -> None
     X, y = planted()
     rng = np.random.RandomState(0)
     pool = [np.eye(3)[np.where(y < 2, 0, 1 + rng.permutation(120) % 2)] for _ in range(12)] + [np.eye(3)[y]]
-    order, z = best_start(X, np.ones(120), pool, 5, rng)
+    order, z = best_start(X, np.ones(120), pool, 5, rng, floor(X.shape[1]))
     assert order[0] == 12 and sorted(order.tolist()) == list(range(13))
     assert (z.argmax(axis=1) == y).all()
 
@@ -98,7 +103,7 @@ def test_a_component_on_a_few_rows_comes_after_all_sound_ones() -> None:
     X = np.concatenate([X, np.tile([[3.0, 3, 3]], (5, 1))])
     spike = np.eye(3)[np.append(np.minimum(y, 1), np.full(5, 2))]
     sound = np.eye(3)[np.append(y, np.zeros(5, dtype=int))]
-    assert best_start(X, np.ones(125), [spike, sound], 5, np.random.RandomState(0))[0][0] == 1
+    assert best_start(X, np.ones(125), [spike, sound], 5, np.random.RandomState(0), floor(X.shape[1]))[0][0] == 1
 
 
 def test_outliers_do_not_decide() -> None:
@@ -106,7 +111,7 @@ def test_outliers_do_not_decide() -> None:
     X, y = planted(n_outliers=4)
     right = np.eye(3)[np.append(y, np.arange(4) % 3)]
     wrong = np.eye(3)[np.append(np.minimum(y, 1), np.full(4, 2))]
-    order, z = best_start(X, np.ones(124), [wrong, right], 0, np.random.RandomState(0))
+    order, z = best_start(X, np.ones(124), [wrong, right], 0, np.random.RandomState(0), floor(X.shape[1]))
     assert order[0] == 1 and (z.argmax(axis=1)[:120] == y).all()
     assert z[120:].sum(axis=1).max() < 0.2
     assert np.median(z[:120].sum(axis=1)) > 0.99
@@ -120,7 +125,7 @@ def test_of_many_rows_a_part_is_swept(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two clusters as one, and the third in halves by its first column.
     halves = np.where(y < 2, 0, 1 + (X[:, 0] > np.median(X[y == 2, 0])))
     pool = [np.eye(3)[halves], np.eye(3)[y]]
-    order, z = best_start(X, np.ones(120), pool, 5, np.random.RandomState(0))
+    order, z = best_start(X, np.ones(120), pool, 5, np.random.RandomState(0), floor(X.shape[1]))
     assert swept == [60, 60]
     assert order[0] == 1 and z is pool[1]
 
@@ -262,7 +267,10 @@ def test_seeds_are_drawn_only_where_components_have_twice_as_many_rows_as_parame
     rng = np.random.default_rng(0)
     for p, wanted in ((6, True), (7, False)):
         X = rng.standard_normal((120, p))
-        made = [candidate_clusterings(X, np.ones(120), 2, np.random.RandomState(seed)) for seed in range(5)]
+        made = [
+            candidate_clusterings(X, np.ones(120), 2, np.random.RandomState(seed), floor(X.shape[1]))
+            for seed in range(5)
+        ]
         assert all(judged for _, judged in made)
         assert any(name.startswith("seeds") for names, _ in made for name in names) == wanted
 
@@ -273,7 +281,9 @@ def test_normal_scores_are_compared_only_where_columns_have_tails(monkeypatch: p
     asked: list[str] = []
     for name, rows in (("plain", X), ("heavy", np.sinh(2 * X))):
         monkeypatch.setattr(module, "by_ranks", lambda *rest, name=name: asked.append(name) or by_ranks(*rest))
-        candidate_clusterings(rows / rows.std(axis=0), np.ones(len(rows)), 3, np.random.RandomState(0))
+        candidate_clusterings(
+            rows / rows.std(axis=0), np.ones(len(rows)), 3, np.random.RandomState(0), floor(rows.shape[1])
+        )
     assert asked == ["heavy"]
 
 
@@ -295,3 +305,14 @@ def test_one_group_is_a_fallback_that_begins_after_its_regroup() -> None:
     one = next(start for start in made if start.name.endswith("one group"))
     assert one.limit < np.inf
     assert [partition.n_groups for partition in one.begin().parameters.blocks.layout.partitions] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("levels", [2, 3, 5])
+@pytest.mark.parametrize("p", [4, 8])
+def test_a_column_of_few_values_does_not_take_the_clusters_over(levels: int, p: int) -> None:
+    # Red if short EM adds the same small number to every variance: a cluster then sits on each value of the column.
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        y = np.repeat([0, 1], 150)
+        X = np.column_stack([rng.standard_normal((300, p)) + 3 * y[:, None], rng.integers(0, levels, 300)])
+        assert adjusted_rand_score(y, GaussianBiclustering(2, random_state=0).fit(X).row_labels_) > 0.9

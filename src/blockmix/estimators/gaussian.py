@@ -140,6 +140,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     _parameters: Parameters
     _numbers = ("tol", "ridge")
+    _switches = ("rounding", "shared_covariance")
     _describe = staticmethod(outliers_of)
 
     def __init__(

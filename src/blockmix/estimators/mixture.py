@@ -105,6 +105,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     resolution_: Resolution
     _parameters: P
     _numbers: tuple[str, ...] = ("tol",)  # parameters that are numbers of at least 0
+    _switches: tuple[str, ...] = ("rounding",)  # parameters that are True or False
     # Returns more attributes, by name, of the rows of a chunk with these components, each of shape (m,).
     _describe: Callable[..., dict[str, Any]] | None = None
 
@@ -204,6 +205,9 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
             value = getattr(self, name)
             if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
                 raise ValueError(f"{name}={value!r} must be a number that is at least 0")
+        for name in self._switches:
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be True or False")
         if isinstance(self.init, str) and self.init not in ("auto", "kmeans"):
             raise ValueError(f"init={self.init!r} must be auto, kmeans, or an array of labels or responsibilities")
 

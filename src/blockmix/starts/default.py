@@ -32,7 +32,7 @@ _FAR = 0.02
 _COLUMNS = 64  # up to which full covariances are swept: beyond that it would take longer than the rest of the fit
 _FEW, _MORE = 10, 15  # sweeps of all clusterings in short EM, and further ones of the best
 _KEPT = 8  # clusterings that have the further sweeps
-_FLOOR = 1e-3  # added to variances, of standardized columns: no cluster can sit on a value that is recorded often
+_FLOOR = 1e-3  # least number added to the variances of standardized columns in short EM
 # Degrees of freedom. The normal likelihood prefers a component of outliers and merges two clusters for it. Under t
 # components outliers cost little.
 _DEGREES = 5.0
@@ -104,7 +104,11 @@ def starts_from_table(
     extrapolated objective is too low is not run, so the fit is almost never below the full or diagonal mixture from
     the same start (docs/adr/0004).
     """
-    candidates, judged = candidate_clusterings(table, rows.weights, n_components, rng)
+    floor, resolution = np.full(rows.n_columns, _FLOOR), rows.resolution
+    if len(resolution.columns):
+        steps = np.minimum.reduceat(resolution.variances, resolution.first[:-1])
+        floor[resolution.columns] = np.maximum(_FLOOR, steps / rows.scale[resolution.columns] ** 2)
+    candidates, judged = candidate_clusterings(table, rows.weights, n_components, rng, floor)
     starts: list[Start[P]] = []
     for groups, held in family.layouts(rows.n_columns, judged).items():
         tolerance = tol if groups in ("one group", "alone") else max(tol, family.loose)
@@ -120,11 +124,12 @@ def starts_from_table(
 
 
 def candidate_clusterings(
-    X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState
+    X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState, floor: FloatArray
 ) -> tuple[dict[str, FloatArray], bool]:
     """Clusterings to start from by name, shapes (N, G), and whether they could be judged.
 
-    The best one after short EM; without enough rows to judge, k-means and the clipped k-means.
+    The best one after short EM; without enough rows to judge, k-means and the clipped k-means. For the floor (p,) of
+    the variances see `best_start`.
     """
     different, weight, place = distinct(X, weights, n_components)
     pool = clusterings(different, weight, n_components, rng)
@@ -137,7 +142,7 @@ def candidate_clusterings(
     if (clip(different) != different).mean() > _FAR:
         pool["ranks"] = by_ranks(different, weight, n_components, rng)
     pool |= drawn
-    order, z = best_start(different, weight, list(pool.values()), SPARE, rng)
+    order, z = best_start(different, weight, list(pool.values()), SPARE, rng, floor)
     return {list(pool)[order[0]]: z[place]}, True
 
 
@@ -174,7 +179,12 @@ def _fallback(
 
 
 def best_start(
-    X: FloatArray, weights: FloatArray, clusterings: list[FloatArray], spare: float, rng: np.random.RandomState
+    X: FloatArray,
+    weights: FloatArray,
+    clusterings: list[FloatArray],
+    spare: float,
+    rng: np.random.RandomState,
+    floor: FloatArray,
 ) -> tuple[IntArray, FloatArray]:
     """Numbers of the clusterings, best first after short EM, and responsibilities for the first M-step, shape (N, G).
 
@@ -191,12 +201,15 @@ def best_start(
         A row without responsibilities is left out of the first M-step.
     spare : float
     rng : RandomState
+    floor : array of shape (p,)
+        Added to the variances: at least what rounding leaves of a column, so that no cluster can sit on a value that is
+        recorded often. A 0/1 column of noise would take the clusters over.
 
     Examples
     --------
     >>> X = np.random.RandomState(0).standard_normal((60, 1)) + np.repeat([[-9.0], [0], [9]], 20, axis=0)
     >>> right, wrong = np.repeat(np.eye(3), 20, axis=0), np.tile(np.eye(3), (20, 1))
-    >>> best_start(X / X.std(), np.ones(60), [wrong, right], 5, np.random.RandomState(0))[0]
+    >>> best_start(X / X.std(), np.ones(60), [wrong, right], 5, np.random.RandomState(0), np.full(1, 1e-3))[0]
     array([1, 0])
     """
     N, p = X.shape
@@ -210,9 +223,9 @@ def best_start(
     phi = np.concatenate([columns[i] * columns[j], columns, np.ones((1, columns.shape[1]), dtype=np.float32)])
     share = (weights[part].astype(float) / weights[part].sum(dtype=float)).astype(np.float32)
     z = np.stack([clustering[part].T for clustering in clusterings], axis=1).astype(np.float32)
-    z, u, value, thin = short_em(phi, share, p, z, np.ones_like(z), _FEW, least)
+    z, u, value, thin = short_em(phi, share, floor, z, np.ones_like(z), _FEW, least)
     order = np.lexsort((-value, thin))
-    z, u, value, thin = short_em(phi, share, p, z[:, order[:_KEPT]], u[:, order[:_KEPT]], _MORE, least)
+    z, u, value, thin = short_em(phi, share, floor, z[:, order[:_KEPT]], u[:, order[:_KEPT]], _MORE, least)
     again = np.lexsort((-value, thin))
     order[:_KEPT] = order[again]
     swept = (z * np.minimum(u, 1))[:, again[0]].T.astype(X.dtype)
@@ -220,7 +233,7 @@ def best_start(
 
 
 def short_em(
-    phi: FloatArray, weights: FloatArray, p: int, z: FloatArray, u: FloatArray, n_sweeps: int, least: float
+    phi: FloatArray, weights: FloatArray, floor: FloatArray, z: FloatArray, u: FloatArray, n_sweeps: int, least: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
     """Some sweeps of S mixtures from responsibilities z and row weights u, both (G, S, N).
 
@@ -229,7 +242,7 @@ def short_em(
     of all of them are one matrix product and their M-steps another.
     """
     # Components come first: sums over the last of three axes take twice the time of all the rest.
-    G, S, N = z.shape
+    (G, S, N), p = z.shape, len(floor)
     total = _DEGREES + p
     value, share, (i, j) = np.empty(S), np.empty((G, S)), np.triu_indices(p)
     for _ in range(n_sweeps):
@@ -239,7 +252,7 @@ def short_em(
         squares, means = np.split(sums[:, :-1] / weight, [len(i)], axis=1)
         covariance = np.empty((len(means), p, p))
         covariance[:, i, j] = covariance[:, j, i] = squares - means[:, i] * means[:, j]
-        covariance[:, range(p), range(p)] += _FLOOR
+        covariance[:, range(p), range(p)] += floor
         precision, logdet = np.linalg.inv(covariance), np.linalg.slogdet(covariance)[1].astype(np.float32)
         linear = np.einsum("cij,cj->ci", precision, means)
         quadratic = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
