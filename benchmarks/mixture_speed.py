@@ -127,7 +127,7 @@ def iteration(X: np.ndarray, labels: np.ndarray, fitted: GaussianBiclustering) -
     a, b = a / 3, b / 3
     ours(single)
     gain = 1 / in_turns(lambda: ours(single), ours, 7, CLOCK)[2]
-    sizes = np.concatenate([partition.sizes for partition in parameters.layout.partitions]).astype(float)
+    sizes = np.concatenate([partition.sizes for partition in parameters.blocks.layout.partitions]).astype(float)
     flops = 4 * len(X) * (sizes**2).sum()
     A = np.random.default_rng(0).standard_normal((2000, 2000))
     start = time.perf_counter()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
 import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Any, NoReturn
 
 from blockmix.command.output import ENDING, check_output, end, guard_streams, note, signals
@@ -48,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def show_versions() -> None:
     """Print the versions of Python, of blockmix and of the packages that it uses; paste them into a bug report."""
+    import platform
+    from importlib import metadata  # slow to import, and the command's help does not need it
+
     needed = ("blockmix", "numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba")
     extras = ("pandas", "pyarrow", "matplotlib", "typer", "rich", "openpyxl", "dask", "distributed", "anndata")
     lines = {"python": platform.python_version(), "system": platform.platform(), "processors": str(os.cpu_count())}

@@ -89,7 +89,7 @@ class BlockFamily:
 
     def first(self, rows: Rows, z: FloatArray, tolerance: float) -> LoopState[Parameters]:
         """The state after an M-step from responsibilities z, shape (N, G), with the first column groups."""
-        alone, G = Partition.separate(rows.n_columns), z.shape[1]
+        alone, G = Partition(np.arange(rows.n_columns)), z.shape[1]
         layout = Layout((alone,), n_sharing=G) if self.shared else Layout((alone,) * G)
         parameters = self.regrouped(rows, unit_parameters(rows, z, layout), z)
         if not self.heavy:

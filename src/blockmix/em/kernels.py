@@ -255,6 +255,16 @@ def _add_scatter(centered: Any, n: Any, blocks: Any, b: Any, scatter: Any) -> No
 
 
 @compiled
+def center(X: Any, rows: Any, share: Any, units: Any, mean: Any, centered: Any) -> None:
+    """Write √share (x − μ) of some rows, standardized, to centered (k, p); in NumPy a regroup takes twice the time."""
+    location, inverse = units
+    for i in range(len(rows)):
+        root = np.sqrt(share[rows[i]])
+        for j in range(len(mean)):
+            centered[i, j] = ((X[rows[i], j] - location[j]) * inverse[j] - mean[j]) * root
+
+
+@compiled
 def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: Any, density: Any, sums: Any) -> None:
     """Write √share (x − μ_g) of some standardized rows with missing values filled to the first of the sums (k, p).
 

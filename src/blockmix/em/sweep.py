@@ -186,6 +186,8 @@ def chunk_scatter(
 
     Between blocks a missing value has no covariance with other values: the scatter there is that of the filled rows.
     """
+    from blockmix.em.kernels import center
+
     if given is None or isinstance(given, tuple):
         z, log_likelihood, u = posterior(chunk, density if given is None else given)
     else:
@@ -196,14 +198,13 @@ def chunk_scatter(
     mass, excess, p = share.sum(axis=0), np.zeros(density.means.shape), density.means.shape[1]
     scatter: Any = np.zeros((0 if as_rows else n_covariances, p, p))
     scatter = RowScatters([GramMatrix.of(np.empty((0, p)))] * n_covariances) if as_rows else scatter
-    values = (chunk.X - chunk.location) * chunk.units[1] if certain is None else np.empty((0, p))
     for g in range(len(excess)):
         weights = np.ascontiguousarray(share[:, g])
         rows = np.flatnonzero(weights)
         number = g - components.start if n_covariances > 1 else 0
+        centered: FloatArray = np.empty((len(rows), p))
         if certain is None:
-            centered = values[rows] - density.means[g]
-            centered *= np.sqrt(weights[rows])[:, None]
+            center(chunk.X, rows, weights, chunk.units, density.means[g], centered)
         else:
             centered, extra = filled(chunk, density, g, rows, np.stack([certain[:, g] * chunk.weights, weights]))
             if g in components:

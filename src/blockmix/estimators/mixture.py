@@ -171,9 +171,10 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)
-        rows, sample, variances = self._described(X, sample_weight, rng)
+        with one_blas_thread():  # threads of BLAS would compete with those that read chunks
+            rows, sample, variances = self._described(X, sample_weight, rng)
+            saved = None if checkpoint is None else Checkpoint(checkpoint, self, rows, VALUES)
         family = self._family(rows, variances)
-        saved = None if checkpoint is None else Checkpoint(checkpoint, self, rows, VALUES)
         # By how much the log-likelihood of standardized rows exceeds that of the rows themselves.
         values = rows.observed.columns if rows.observed is not None else np.full(rows.n_columns, rows.total_weight)
         shift = float(values @ np.log(rows.scale))

@@ -69,7 +69,7 @@ def _component(
         # Estimated correlations are zero between groups, so they do not show which groups are close.
         "minGroups": partition.n_groups if view.observed is None else 1,
         # EM and groupings without a tree may end at groups that no cut of the tree gives.
-        "isCut": cut(view.tree, partition.n_groups) == partition,
+        "isCut": np.array_equal(cut(view.tree, partition.n_groups).labels, partition.labels),
         "observed": view.observed is not None,
         "starts": cells.tolist(),
         "pixels": encoded(both),
