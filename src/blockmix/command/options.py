@@ -15,7 +15,7 @@ RULES = ("auto", "silhouette")
 CRITERIA = ("bic", "icl", "aic")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Option:
     """An option as it is declared.
 
@@ -70,7 +70,7 @@ FITTED = Option(
 Texts = list[str] | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ReadingOptions:
     """How a file is read."""
 
@@ -93,7 +93,7 @@ class ReadingOptions:
     layer: Annotated[str | None, Option("Layer of an h5ad file; X by default.", "NAME")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WritingOptions:
     """Where the results go."""
 
@@ -102,7 +102,7 @@ class WritingOptions:
     json: Annotated[bool, Option("Print the summary as JSON, for programs, instead of text.")] = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FitOptions(ReadingOptions, WritingOptions):
     """A table, the numbers of column groups, and results on request."""
 
@@ -120,7 +120,7 @@ class FitOptions(ReadingOptions, WritingOptions):
     refits: Annotated[int, REFITS] = 25
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MixtureOptions(FitOptions):
     """The mixture that is fitted, or the candidates that are compared."""
 
@@ -139,7 +139,7 @@ class MixtureOptions(FitOptions):
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TopicOptions(ReadingOptions, WritingOptions):
     """The topics that are looked for."""
 
@@ -156,7 +156,7 @@ class TopicOptions(ReadingOptions, WritingOptions):
     seed: Annotated[int, SEED] = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PredictOptions(ReadingOptions, WritingOptions):
     """A saved model and new rows."""
 
@@ -166,7 +166,7 @@ class PredictOptions(ReadingOptions, WritingOptions):
     text: Annotated[str | None, Option("Column of texts, for a model of topics.", "COL")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ImputeOptions(ReadingOptions):
     """A saved model and a table with missing values."""
 
@@ -178,7 +178,7 @@ class ImputeOptions(ReadingOptions):
     raw_text: Annotated[bool, RAW_TEXT] = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ReportOptions(ReadingOptions):
     """A saved model and the table it was fitted to."""
 
@@ -188,7 +188,7 @@ class ReportOptions(ReadingOptions):
     out: Annotated[Path | None, Option("The page; report.html beside the model by default.", "PAGE")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StabilityOptions(ReadingOptions, WritingOptions):
     """A saved model, the table it was fitted to, and how often that is resampled."""
 

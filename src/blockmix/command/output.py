@@ -7,13 +7,10 @@ user as it was.
 
 from __future__ import annotations
 
-import csv
 import errno
 import io
-import json
 import os
 import re
-import shutil
 import signal
 import sys
 import warnings
@@ -207,6 +204,8 @@ def folder(out: Path, kind: str, *inputs: str | Path) -> Iterator[Path]:
     *inputs : paths
         Files that must not be replaced.
     """
+    import shutil
+
     _replaceable(out, kind, inputs)
     made = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
     # Inside `out` if it exists: it may be a link to another file system, where files cannot be moved to.
@@ -241,6 +240,8 @@ def _replaceable(out: Path, kind: str, inputs: Sequence[str | Path], new: Sequen
     ValueError
         There are others with the names of the results or of `new`, or one of them is an input.
     """
+    import json
+
     if os.path.lexists(out) and not out.is_dir():
         raise ValueError(f"{out} is not a folder: give a folder for the results with --out")
     try:
@@ -282,6 +283,8 @@ def write_csv(to: Path | IO[str], head: Sequence[str], lines: Iterable[Sequence[
 
     Unless `raw`, an apostrophe keeps spreadsheets from running cells as formulas.
     """
+    import csv
+
     if isinstance(to, Path):
         with to.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
             return write_csv(stream, head, lines, raw)
@@ -295,6 +298,8 @@ def write_csv(to: Path | IO[str], head: Sequence[str], lines: Iterable[Sequence[
 
 def write_json(summary: dict[str, Any], to: Path | None = None) -> None:
     """Write a summary as strict JSON to a file, or print it in ASCII: null for numbers that are not finite."""
+    import json
+
     text = json.dumps(summary, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
     plain = json.loads(text, parse_constant=lambda _: None)
     text = json.dumps(plain, indent=2, ensure_ascii=to is None, allow_nan=False)
