@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -316,3 +317,12 @@ def test_a_column_of_few_values_does_not_take_the_clusters_over(levels: int, p: 
         y = np.repeat([0, 1], 150)
         X = np.column_stack([rng.standard_normal((300, p)) + 3 * y[:, None], rng.integers(0, levels, 300)])
         assert adjusted_rand_score(y, GaussianBiclustering(2, random_state=0).fit(X).row_labels_) > 0.9
+
+
+def test_a_row_of_weight_0_below_all_others_does_not_stop_a_fit() -> None:
+    # Red if its normal score is −∞: with fewer different rows than components it is among those that are clustered.
+    X = np.append(np.repeat([[0.0, 0], [1, 1], [9, 9]], [60, 60, 6], axis=0), [[-5.0, -5]], axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GaussianBiclustering(4, random_state=0).fit(X, sample_weight=np.append(np.ones(126), 0))
+    assert np.isfinite(model.score_samples(X)).all()

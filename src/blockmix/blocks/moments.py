@@ -209,5 +209,7 @@ def normal_scores(X: FloatArray, weights: FloatArray) -> FloatArray:
     >>> normal_scores(np.array([[0.0], [1], [1], [50]]), np.ones(4)).round(2).ravel()
     array([-1.15,  0.  ,  0.  ,  1.15])
     """
-    scores: FloatArray = ndtri(mid_ranks(X, weights) / weights.sum(dtype=float)).astype(X.dtype)
+    # A row of weight 0 may have rank 0, whose quantile is not finite.
+    quantiles = np.clip(mid_ranks(X, weights) / weights.sum(dtype=float), 1e-9, 1 - 1e-9)
+    scores: FloatArray = ndtri(quantiles).astype(X.dtype)
     return scores
