@@ -145,8 +145,8 @@ class Resolution:
         for d, j in enumerate(self.columns.tolist()):
             x, values = np.ascontiguousarray(X[:, j]), self.values[first[d] : first[d + 1]]
             if len(values) <= _FEW_VALUES:
-                for code, value in enumerate(values.astype(X.dtype), start=1):
-                    codes[x == value, d] = code
+                for k in range(len(values)):
+                    codes[x == X.dtype.type(values[k]), d] = k + 1
                 continue
             place = values.searchsorted(x)
             codes[:, d] = (place + 1) * (values.take(place, mode="clip") == x)
