@@ -90,11 +90,12 @@ def measure(
             note("the clusters of a large table are not fitted again: only the column groups are resampled")
         settings["n_refits"] = options.refits if table.in_memory else 0
     several = len(getattr(model, "weights_", ())) > 1  # one cluster is not fitted again
-    total, done = options.resamples + several * settings.get("n_refits", 0), 0
+    total, done, before = options.resamples + several * settings.get("n_refits", 0), 0, len(output.signals)
     with warnings_collected(), progress_bar("reweighting the rows at random", total, table.values) as update:
 
         def resampled(n_done: int, _: int) -> None:
             nonlocal done
+            output.raise_dropped(before)  # the first resample loads loops that the fit did not need
             done = n_done
             update(done)
 
