@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix, block_rows
 
 from blockmix import GaussianBiclustering
+from blockmix.estimators.mixture import FitWarning
 from blockmix.partition import Partition
 
 Fit = GaussianBiclustering
@@ -53,6 +54,7 @@ def quiet(X: Any, sample_weight: Any = None, checkpoint: Any = None, **parameter
     """Fit without the warnings on how it ended, which small tables often give."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FitWarning)
         return Fit(**{"n_components": 2, **parameters}).fit(X, sample_weight=sample_weight, checkpoint=checkpoint)
 
 

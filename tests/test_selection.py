@@ -60,6 +60,7 @@ class Scripted(Mixture):
         self.column_labels_ = np.tile(np.arange(K if isinstance(K, int) else 1), (G, 1))
         best = script.get("best", (2, 2))
         self._fit_sums = np.array(abs(G - best[0]) + (abs(K - best[1]) if isinstance(K, int) else 0.0))
+        self.few_rows_ = [0] if G in script.get("few", ()) else []
         self.outcome_ = "interrupted" if script.get("interrupt_at") == G else "converged"
         if G in script.get("degenerate", ()):
             self.outcome_, self._fit_sums = "degenerate", self._fit_sums - 1000
@@ -283,9 +284,12 @@ def test_a_degenerate_fit_is_not_chosen_while_there_is_another() -> None:
         table = scripted([1, 2, 3], best=(1, 2), degenerate=(2, 3))
     assert table.best_.n_components == 1
     assert [row.degenerate for row in table.rows] == [False, True, True]
-    assert str(table).endswith("* smallest bic of the fits that are not degenerate")
+    assert str(table).endswith("* smallest bic of the fits with enough rows in each component")
     with pytest.warns(SelectionWarning, match="^all fits are degenerate.*; the best is degenerate: too few rows$"):
         assert scripted([2], degenerate=(2,), notes=("too few rows",)).best_.n_components == 2
+    with pytest.warns(SelectionWarning, match="^1 of 2 candidates have a smaller bic than the best, but components"):
+        table = scripted([1, 2], best=(2, 2), few=(1, 2))  # one component is what others are compared with
+    assert [row.sound for row in table.rows] == [True, False] and table.best_.n_components == 1
     noise = np.random.default_rng(0).standard_normal((24, 20))
     with pytest.warns(SelectionWarning, match="^1 of 2 candidates"):
         real = select(noise, [1, 2], 1, shared_covariance=False, random_state=0)

@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 
 from blockmix.em.loop import Outcome, Progress
 from blockmix.estimators.gaussian import GaussianBiclustering
-from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.mixture import FitWarning, Mixture
 from blockmix.estimators.resampling import least_stable
 from blockmix.plotting import selection_curve
 from blockmix.rows.files import needed
@@ -58,6 +58,8 @@ class SelectionRow:
         Smaller criteria are better.
     outcome : str
         How the fit ended, with its ConvergenceWarnings, or "failed" with the error.
+    few_rows : bool
+        Whether one of several components has hardly more rows than its covariance needs.
     kind : dict
         Values of the parameters that were compared, such as ``{"tails": "t"}``.
     least_stable : float
@@ -74,6 +76,7 @@ class SelectionRow:
     aic: float = np.nan
     seconds: float = np.nan
     outcome: str = ""
+    few_rows: bool = False
     model: Any = field(default=None, repr=False)
     kind: dict[str, Any] = field(default_factory=dict)
     least_stable: float = np.nan
@@ -82,6 +85,11 @@ class SelectionRow:
     def degenerate(self) -> bool:
         """Whether the likelihood of the fit rests on a penalty, because a component has too few rows."""
         return self.outcome.partition(":")[0] == Outcome.DEGENERATE.value
+
+    @property
+    def sound(self) -> bool:
+        """Whether the criteria of the fit can be compared with those of others: each component has enough rows."""
+        return not (self.degenerate or self.few_rows)
 
 
 @dataclass(frozen=True)
@@ -135,10 +143,11 @@ class SelectionTable:
 
     @property
     def best_(self) -> SelectionRow:
-        """The row with the smallest criterion; a degenerate fit only if all are.
+        """The row with the smallest criterion; one with a component of too few rows only if all others are so too.
 
         The likelihood of a degenerate fit grows as the ridge shrinks, so its criterion is meaningless: on 24 rows of
-        20 columns two components had BIC 64, one had 1967.
+        20 columns two components had BIC 64, one had 1967. That of a component with hardly more rows than its
+        covariance needs rests on chance: noise of 12 rows and 8 columns had two clusters or more in 4 of 5 tables.
         """
         best = self._best_or_none()
         if best is None:
@@ -147,7 +156,7 @@ class SelectionTable:
 
     def _best_or_none(self) -> SelectionRow | None:
         fitted = [row for row in self.rows if np.isfinite(getattr(row, self.criterion))]
-        sound = [row for row in fitted if not row.degenerate] or fitted
+        sound = [row for row in fitted if row.sound] or [row for row in fitted if not row.degenerate] or fitted
         return min(sound, key=lambda row: getattr(row, self.criterion), default=None)
 
     @property
@@ -191,7 +200,7 @@ class SelectionTable:
     def to_frame(self) -> Any:
         """The table as a pandas data frame, one row per candidate; `best` marks the best."""
         pandas, best = needed("pandas", "app"), self._best_or_none()
-        frame = pandas.DataFrame([vars(row) for row in self.rows]).drop(columns=["model", "kind"])
+        frame = pandas.DataFrame([vars(row) for row in self.rows]).drop(columns=["model", "kind", "few_rows"])
         for place, name in enumerate(self.rows[0].kind, start=2):
             frame.insert(place, name, [row.kind[name] for row in self.rows])
         frame["n_parameters"] = frame["n_parameters"].astype("Int64")  # missing where the fit failed
@@ -217,7 +226,9 @@ class SelectionTable:
         text = ["  ".join(map(str.rjust, line, widths)) for line in lines]
         if best is not None:
             smaller = any(getattr(row, self.criterion) < getattr(best, self.criterion) for row in self.rows)
-            text.append(f"* smallest {self.criterion}" + (" of the fits that are not degenerate" if smaller else ""))
+            text.append(
+                f"* smallest {self.criterion}" + (" of the fits with enough rows in each component" if smaller else "")
+            )
             text += [STABILITY_NOTE] if stability else []
         return "\n".join(text)
 
@@ -364,18 +375,21 @@ def _fit(
     if model.outcome_ == Outcome.INTERRUPTED.value:
         raise KeyboardInterrupt
     messages = [warning.message for warning in caught if isinstance(warning.message, Warning)]
-    texts = dict.fromkeys(str(message) for message in messages if isinstance(message, ConvergenceWarning))
+    few = len(model.column_labels_) > 1 and bool(model.few_rows_)  # one component is what others are compared with
+    kinds = (ConvergenceWarning, FitWarning) if few else ConvergenceWarning
+    texts = dict.fromkeys(str(message) for message in messages if isinstance(message, kinds))
     row = replace(
         candidate,
         groups=tuple(int(labels.max()) + 1 for labels in model.column_labels_),
         n_parameters=int(model.n_parameters_),
         outcome=model.outcome_ + (f": {'; '.join(texts)}" if texts else ""),
+        few_rows=few,
         seconds=seconds,
         model=model,
         least_stable=least,
         **model._criteria(model._fit_sums),
     )
-    return row, [message for message in messages if not isinstance(message, ConvergenceWarning)]
+    return row, [message for message in messages if not isinstance(message, kinds)]
 
 
 def _warnings(table: SelectionTable) -> list[str]:
@@ -387,10 +401,14 @@ def _warnings(table: SelectionTable) -> list[str]:
     if best.degenerate:
         # The outcome names the component and the remedy, which depend on the estimator.
         texts.append(f"all fits are degenerate, so their criteria say little; the best is {best.outcome}")
-    if passed := [row for row in rows if row.degenerate and getattr(row, criterion) < value]:
+    elif best.few_rows:
+        texts.append(
+            f"every fit has a component of too few rows, so their criteria say little; the best {best.outcome}"
+        )
+    if passed := [row for row in rows if not row.sound and getattr(row, criterion) < value]:
         texts.append(
             f"{len(passed)} of {len(rows)} candidates have a smaller {criterion} than the best, but components "
-            f"with too few rows, so their {criterion} means nothing; the first is {passed[0].outcome}"
+            f"with too few rows, so their {criterion} means little; the first is {passed[0].outcome}"
         )
     normal = [getattr(row, criterion) for row in rows if row.model is not None and row.kind.get("tails") == "normal"]
     if normal and best.kind["tails"] == "t":

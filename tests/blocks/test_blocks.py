@@ -130,7 +130,7 @@ def test_shapes_of_a_layout_have_their_prices_and_rows() -> None:
     full, shaped = Layout((partition,)), Layout((partition,), ((TreeBlock(), FULL),))
     assert (full.n_parameters, shaped.n_parameters) == (10 + 3, 7 + 3)
     assert shaped.partition_price == pytest.approx(full.partition_price + TreeBlock().choice_price(4, 6))
-    assert (full.rows_needed.tolist(), shaped.rows_needed.tolist()) == ([4], [2])
+    assert (full.rows_needed.tolist(), shaped.rows_needed.tolist()) == ([4, 2], [2, 2])
     assert full.is_same(Layout((partition,), ((FULL, FULL),))) and not full.is_same(shaped)
     # One group of a few factors is a choice; one full group is not.
     one = Partition.single(6)

@@ -201,6 +201,7 @@ WIDE: list[Any] = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")
 @pytest.mark.parametrize("model", WIDE, ids=str)
 def test_a_wide_fit_is_that_of_the_dense_way(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X = few_rows(1, 24, 420)

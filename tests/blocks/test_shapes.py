@@ -15,7 +15,16 @@ from strategies import Matrix, covariance, rescaled, seeds
 
 from blockmix.blocks.kernels import factor_step, workspace
 from blockmix.blocks.moments import as_matrix, correlation
-from blockmix.blocks.shapes import FULL, BlockModel, FactorBlock, FullBlock, TreeBlock, block_models, offered
+from blockmix.blocks.shapes import (
+    FULL,
+    BlockModel,
+    FactorBlock,
+    FullBlock,
+    TreeBlock,
+    block_models,
+    given_shape,
+    offered,
+)
 from blockmix.grouping import HierarchicalGrouping
 from blockmix.grouping.kernels import spans
 from blockmix.partition import IntArray, partition_prices
@@ -364,7 +373,11 @@ def test_the_parameter_names_the_shapes() -> None:
         3: ["full", "3 factors"],
     }
     own = TreeBlock()
-    assert block_models(own) == (FULL, own) and block_models((own,)) == (own,)
+    assert block_models(own)[1:] == (own,) == block_models((own,))
+    # A shape that is named takes the place of full blocks where it is cheaper; among several, full may be chosen.
+    assert [c for c in range(1, 7) if offered(block_models(1)[0], c)] == [1, 2, 3]
+    assert [c for c in range(1, 7) if offered(block_models("tree")[0], c)] == [1, 2]
+    assert given_shape("auto") is FULL and given_shape(1).name == "1 factor"
     assert [model.name for model in block_models(np.int64(2))] == ["full", "2 factors"]
 
 

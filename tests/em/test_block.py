@@ -169,18 +169,20 @@ def test_thin_components_have_no_more_rows_than_their_largest_block_has_columns(
     rows, z = two_clusters()
     most = rows.n_rows - 1 - 6  # a shared covariance has all rows, less one mean, beyond a block of six columns
     shared = parameters_with((Partition.single(6),), rows, z, shared=True)
-    assert family(rows, shared=True).thin(shared, spare=most - 1).tolist() == []
-    assert family(rows, shared=True).thin(shared, spare=most).tolist() == [0, 1]
+    assert family(rows, shared=True).thin(rows, shared, spare=most - 1).tolist() == []
+    assert family(rows, shared=True).thin(rows, shared, spare=most).tolist() == [0, 1]
     z[:], z[:4] = [1, 0], [0, 1]
     large = parameters_with((Partition.single(6), Partition([0, 0, 0, 0, 1, 2])), rows, z)
     smaller = parameters_with((Partition.single(6), Partition([0, 0, 0, 1, 1, 2])), rows, z)
-    assert family(rows).thin(large).tolist() == [1]
-    assert [family(rows).thin(smaller, spare).tolist() for spare in (0, 1, 150)] == [[], [1], [0, 1]]
+    assert family(rows).thin(rows, large).tolist() == [1]
+    assert [family(rows).thin(rows, smaller, spare).tolist() for spare in (0, 1, 150)] == [[], [1], [0, 1]]
     # Pseudo-rows make up for rows, and a covariance rests on the ridge if most of a variance is the ridge's.
-    assert family(rows, prior=Prior(shrinkage=1.0)).thin(large).tolist() == []
-    assert family(rows).resting(large).tolist() == [1]
+    assert family(rows, prior=Prior(shrinkage=1.0)).thin(rows, large).tolist() == []
+    assert family(rows).resting(rows, large).tolist() == [1]
     rows = ArrayRows.standardized(np.random.default_rng(0).standard_normal((8, 3)))
-    assert family(rows, 1, 1).resting(parameters_with((Partition.single(3),), rows, np.ones((8, 1)))).tolist() == []
+    assert (
+        family(rows, 1, 1).resting(rows, parameters_with((Partition.single(3),), rows, np.ones((8, 1)))).tolist() == []
+    )
 
 
 @pytest.mark.parametrize("setting", [{}, {"n_column_groups": 3}, {"block_model": 1}, {"n_column_groups": 6}])

@@ -160,7 +160,7 @@ def test_thin_components_rest_on_the_floor_or_on_two_rows() -> None:
 
     def thin(letters: str, weights: list[float], *noise: np.ndarray) -> list[int]:
         chosen = replace(random_parameters(0, p=7), weights=np.array(weights), noise=np.stack(noise))
-        return family_of(letters, rows, 2).thin(chosen).tolist()
+        return family_of(letters, rows, 2).thin(rows, chosen).tolist()
 
     assert thin("UUUU", [0.5, 0.5], free, free) == []
     assert thin("UUUU", [0.5, 0.5], free, floor) == [1]

@@ -155,7 +155,7 @@ def test_a_result_counts_its_thin_components() -> None:
     # Eight rows, two more than a block of six columns: few enough to count against a start.
     far, z = two_clusters(apart=9.0)
     rows = ArrayRows.standardized(far.X[:88])
-    assert [ended(family(rows, number), rows, z[:88], 1e-4, 20).thin for number in (1, 6)] == [1, 0]
+    assert [ended(family(rows, number), rows, z[:88], 1e-4, 20).thin for number in (1, 6)] == [(1,), ()]
 
 
 class Remembering(BlockFamily):

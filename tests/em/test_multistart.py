@@ -17,7 +17,7 @@ class Slope:
 
     top: float
     foot: float = 0.0
-    thin: int = 0
+    thin: tuple[int, ...] = ()
     stop: float = 1e9
 
 
@@ -68,7 +68,7 @@ def test_the_highest_objective_comes_first_and_thin_components_last_whatever_the
     results = run({"low": Slope(3), "high": Slope(9), "middle": Slope(6)})
     assert list(ends(results).items()) == [("high", 9), ("middle", 6), ("low", 3)]
     assert all(result.outcome is Outcome.CONVERGED for result in results)
-    slopes = {"two": Slope(9, thin=2), "none": Slope(3), "one": Slope(8, thin=1), "also": Slope(4)}
+    slopes = {"two": Slope(9, thin=(0, 1)), "none": Slope(3), "one": Slope(8, thin=(0,)), "also": Slope(4)}
     assert names(run(slopes)) == ["also", "none", "one", "two"]
     assert names(run({name: Slope(5) for name in "abcdef"})) == list("abcdef")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import Case, chunk_log_joint, chunk_of, dense, mixture, mixtures, parameters_with, two_clusters
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import chi2
+from scipy.stats import beta, chi2, f
 from strategies import seeds
 
 from blockmix.em.parameters import Prior, group_distances, outlier_limits, outliers_of
@@ -80,7 +80,20 @@ def test_the_group_in_which_a_row_is_far_away_is_named() -> None:
     described = outliers_of(chunk_of(replace(rows, X=X)), z.argmax(axis=1), parameters)
     assert described["outlier_groups_"][[3, 5, 7]].tolist() == [1, 0, 2]
     assert described["n_values_"][[3, 7]].tolist() == [6, 1]
-    limits = outlier_limits(6)
-    assert_allclose(limits[1:], chi2.ppf(0.999, np.arange(1, 7)))
-    scores = described["outlier_scores_"]
+    limits, scores = outlier_limits(parameters, np.full(6, 80.0), new=False)[0], described["outlier_scores_"]
     assert (scores[[3, 5, 7]] > limits[[6, 6, 1]]).all() and np.median(scores) < limits[6]
+
+
+def test_outlier_limits_are_hotellings_for_one_block_and_those_of_chi_square_for_many_rows() -> None:
+    rows, z = two_clusters()
+    blocks = parameters_with((Partition.single(6),) * 2, rows, z)
+    n = 30.0
+    new, of_fit = (outlier_limits(blocks, np.full(2, n), new)[1, -1] for new in (True, False))
+    assert_allclose(new, (n + 1) * 6 / (n - 6) * f.ppf(0.999, 6, n - 6))
+    assert_allclose(of_fit, (n - 1) * beta.ppf(0.999, 3, (n - 7) / 2), rtol=0.01)  # the moments are the same
+    for several in (blocks, parameters_with((Partition([0, 0, 0, 0, 1, 2]),) * 2, rows, z)):
+        B = len(several.blocks.layout.distinct_blocks)
+        for new in (True, False):
+            limits = outlier_limits(several, np.full(B, 1e9), new)[0]
+            assert_allclose(limits[1:], chi2.ppf(0.999, np.arange(1, 7)), rtol=1e-6)
+            assert limits[0] == 0

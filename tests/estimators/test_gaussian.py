@@ -11,7 +11,6 @@ import pytest
 from fits import LABELS, SETTINGS, TRUTH, Fit, assert_same_mixture, drawn, every_setting, quiet, table
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from strategies import Matrix, rescaled
@@ -47,7 +46,7 @@ def test_corners_follow_scikit_learn_step_by_step(covariance_type: str, seed: in
     )
     labels = rng.integers(0, G, N)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore")
         options: dict[str, Any] = {"n_components": G, "tol": 0.0, "max_iter": steps}
         theirs = FromLabels(labels, covariance_type=covariance_type, reg_covar=0, **options).fit(X)
         ours = Fit(n_column_groups=n_groups, shared_covariance=shared, ridge=0, init=labels, **options).fit(X)
@@ -284,3 +283,23 @@ def test_fewer_rows_than_columns_crash_nothing_with_shrinkage(n_components: int)
     model = Fit(n_components, 1, shrinkage=0.5, random_state=0).fit(X)  # no warning either
     assert np.isfinite(model.score_samples(X)).all()
     assert model.outcome_ == "converged"
+
+
+def test_without_a_ridge_columns_that_depend_on_each_other_are_refused() -> None:
+    # Red if they are fitted: the diagonal would be raised as rounding needs it, and the trace fall.
+    X = np.random.default_rng(0).standard_normal((60, 6))
+    X[:, 5], X[:30] = X[:, :5].sum(axis=1), X[:30] + 3
+    with pytest.raises(ValueError, match="columns that depend on each other, or too few rows: give a ridge above 0"):
+        Fit(2, 1, ridge=0, init="kmeans", random_state=0).fit(X)
+
+
+@pytest.mark.parametrize("shape", [1, "tree"])
+def test_a_shape_that_is_named_is_that_of_every_block_where_it_is_cheaper(shape: object) -> None:
+    # A full covariance pays here, so full blocks would win if they might compete.
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((200, 6)) @ rng.standard_normal((6, 6)) + 9 * g for g in range(2)])
+    model = Fit(2, block_model=shape, random_state=0).fit(X)
+    sizes = [np.bincount(labels) for labels in model.column_labels_]
+    names = [name for names in model.block_shapes_ for name in names]
+    assert max(map(max, sizes)) > 3
+    assert all(name != "full" or size <= 3 for name, size in zip(names, np.concatenate(sizes), strict=True))

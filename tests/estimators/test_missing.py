@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
@@ -51,6 +52,35 @@ def test_a_monotone_pattern_has_andersons_closed_form() -> None:
     assert_allclose(model.covariances_[0], np.block([[S11, S21.T], [S21, S22]]), rtol=1e-4, atol=1e-5)
     covariance = BlockDiagonalCovariance(1, ridge=0).fit(X)
     assert_allclose(covariance.location_, model.means_[0], rtol=1e-3)
+
+
+def test_a_block_rests_on_the_rows_that_tell_its_variance() -> None:
+    # In direction v a row tells 1 − vᵀCv / vᵀΣv of a variance, C the conditional covariance of what it misses.
+    X = with_missing(table(150)[:, :4], 0.25, np.random.default_rng(0))
+    model = GaussianBiclustering(1, 1, **EXACT).fit(X)
+    S, filled_in = model.covariances_[0], np.zeros((4, 4))
+    for x in X:
+        m, o = np.isnan(x), ~np.isnan(x)
+        filled_in[np.ix_(m, m)] += S[np.ix_(m, m)] - S[np.ix_(m, o)] @ np.linalg.solve(S[np.ix_(o, o)], S[np.ix_(o, m)])
+    assert_allclose(model.block_rows_, [150 - np.linalg.eigvals(np.linalg.solve(S, filled_in)).real.max()], rtol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{}, {"tails": "t"}, {"shared_covariance": True}])
+def test_few_rows_with_missing_values_leave_no_singular_covariance_in_silence(settings: dict[str, Any]) -> None:
+    # The likelihood is unbounded where a block has hardly any complete rows. Red if these are not what is counted.
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = np.repeat(rng.standard_normal((60, 3)), 3, axis=1) * 0.8 + 0.6 * rng.standard_normal((60, 9))
+        X[:30] += 3 * rng.standard_normal(9)
+        X[rng.random(X.shape) < 0.3] = np.nan
+        for n_groups, least in (("auto", 0.02), (1, 0.0)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = GaussianBiclustering(2, n_groups, random_state=0, **settings).fit(X)
+            smallest = min(np.linalg.eigvalsh(S)[0] for S in model.covariances_)
+            assert smallest > least
+            said = any("too few with their missing values" in text or "ridge" in text for text in model.warnings_)
+            assert said or smallest > 0.01
 
 
 def test_the_log_likelihood_is_stationary_at_the_end() -> None:

@@ -57,7 +57,7 @@ class Layout:
     models : tuple of tuples of BlockModel
         For each distinct covariance the shape of each block.
     rows_needed : array
-        Rows from which no block of a covariance is singular, for each distinct one.
+        Rows from which a block is not singular, for each distinct block.
     large : list of [lo, hi, start]
         Distinct blocks that LAPACK factors.
     n_parameters : int
@@ -93,11 +93,9 @@ class Layout:
             self.n_parameters += model.n_parameters(sizes[b]) - sizes[b] * (sizes[b] + 1) // 2
             self.partition_price += model.choice_price(sizes[b], p) + (float(prices[p]) if sizes[b] == p else 0.0)
         self.models = shapes or tuple((FULL,) * partition.n_groups for partition in self.distinct)
-        # Sizes fall, so the first block of a full covariance is its largest.
-        self.rows_needed = np.array([partition.sizes[0] for partition in self.distinct])
-        for d, models in enumerate(shapes):
-            pairs = zip(self.distinct[d].sizes.tolist(), models, strict=True)
-            self.rows_needed[d] = max(min(size, model.rank) for size, model in pairs)
+        self.rows_needed = c.copy()
+        for b, model in self.shaped:
+            self.rows_needed[b] = min(sizes[b], model.rank)
 
     @cached_property
     def owner(self) -> IntArray:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -94,9 +94,18 @@ class BlockModel(Protocol):
 
 
 class FullBlock(BlockModel):
-    """Any covariance: c(c+1)/2 parameters (paper, eq. 2)."""
+    """Any covariance: c(c+1)/2 parameters (paper, eq. 2).
+
+    Parameters
+    ----------
+    other : BlockModel, optional
+        A shape that takes the place of full blocks wherever it is cheaper.
+    """
 
     name = "full"
+
+    def __init__(self, other: BlockModel | None = None) -> None:
+        self.other = other
 
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns."""
@@ -235,41 +244,56 @@ class TreeBlock(BlockModel):
 
 
 FULL = FullBlock()
+_TREE = TreeBlock()
 _SHAPES: dict[str, tuple[BlockModel, ...]] = {
-    "auto": (FULL, FactorBlock(1), FactorBlock(2), TreeBlock()),
+    "auto": (FULL, FactorBlock(1), FactorBlock(2), _TREE),
     "full": (FULL,),
-    "tree": (FULL, TreeBlock()),
 }
 
 
-# One object for each number of factors, so that prices are computed once.
+# One object for each number of factors, and one full block beside each shape, so that prices are computed once.
 _factor_block = cache(FactorBlock)
 
 
+@cache
+def _full_beside(shape: Any) -> FullBlock:
+    return FullBlock(shape)
+
+
 def block_models(shape: object) -> tuple[BlockModel, ...]:
-    """The shapes that a parameter `block_model` allows: all of ours for "auto", else the one it names and full."""
+    """The shapes that a parameter `block_model` allows: all of ours for "auto", else the one it names.
+
+    Groups of so few columns that the shape has no fewer parameters than a full block have full ones.
+    """
     if isinstance(shape, str) and shape in _SHAPES:
         return _SHAPES[shape]
+    if isinstance(shape, str) and shape == _TREE.name:
+        shape = _TREE
     if isinstance(shape, Integral) and not isinstance(shape, bool) and int(shape) >= 1:
-        return FULL, _factor_block(int(shape))
+        shape = _factor_block(int(shape))
+    if isinstance(shape, FullBlock):
+        return (shape,)
     if isinstance(shape, BlockModel) and not isinstance(shape, type):
-        return FULL, shape
+        return _full_beside(cast(Any, shape)), shape
     if isinstance(shape, Sequence) and shape and all(isinstance(model, BlockModel) for model in shape):
         return tuple(shape)
     raise ValueError(
-        f"block_model={shape!r} must be one of {', '.join(_SHAPES)}, a number of factors, or an object with the "
-        "methods of BlockModel"
+        f"block_model={shape!r} must be one of {', '.join(_SHAPES)}, {_TREE.name}, a number of factors, or an object "
+        "with the methods of BlockModel"
     )
 
 
 def given_shape(shape: object) -> BlockModel:
-    """The shape that a parameter `block_model` names for given groups; full for "auto"."""
-    return FULL if shape == "auto" else block_models(shape)[-1]
+    """The shape that a parameter `block_model` gives to groups whose number is given; full if that may be chosen."""
+    models = block_models(shape)
+    return FULL if FULL in models else models[-1]
 
 
 def offered(model: BlockModel, c: int) -> bool:
-    """Whether a shape is cheaper than a full block of c columns."""
-    return model.name == FULL.name or 2 * model.n_parameters(c) < c * (c + 1)
+    """Whether a block of c columns may have a shape: one that is cheaper than full, or full beside no such shape."""
+    if isinstance(model, FullBlock):
+        return model.other is None or not offered(model.other, c)
+    return 2 * model.n_parameters(c) < c * (c + 1)
 
 
 def cheaper_shapes(shape: BlockModel, sizes: IntArray) -> tuple[BlockModel, ...]:

@@ -23,7 +23,6 @@ from blockmix.command.options import FitOptions, MixtureOptions, ReadingOptions,
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
-from blockmix.em.parameters import outlier_limits
 from blockmix.estimators.mixture import Mixture, probabilities
 from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
@@ -244,10 +243,11 @@ def _write(folder: Path, table: Table, fitted: Fitted, summary: dict[str, Any], 
         note(f"no {output.REPORT}: the table has {summary['columns']} columns, {remedy}")
 
 
-def row_lines(model: Any, X: Any, row_names: Sequence[object]) -> Iterator[tuple[Any, ...]]:
+def row_lines(model: Any, X: Any, row_names: Sequence[object], new: bool = False) -> Iterator[tuple[Any, ...]]:
     """Row name, cluster and its probability, and how far the row is from its cluster, as the rows are read.
 
-    The farthest group is the number of a column group of the cluster, or the name of a column alone.
+    The farthest group is the number of a column group of the cluster, or the name of a column alone. The limit of
+    outliers is higher for new rows than for those of the fit.
     """
     if not isinstance(model, Mixture):
         found = model.predict_proba(X)
@@ -257,7 +257,8 @@ def row_lines(model: Any, X: Any, row_names: Sequence[object]) -> Iterator[tuple
     start, describe = 0, None
     if model._describe is not None:
         describe = partial(model._describe, parameters=model._parameters)
-    limit, groups = outlier_limits(model.n_features_in_), _group_texts(model)
+        limits = model._outlier_limits(new)
+    groups = _group_texts(model)
     with one_blas_thread():
         assigned = rows_to_score(model, X).map(partial(_assigned, scorer=model._scorer(), describe=describe))
         for clusters, largest, far in assigned:
@@ -267,7 +268,9 @@ def row_lines(model: Any, X: Any, row_names: Sequence[object]) -> Iterator[tuple
             if describe is not None:
                 scores, k = far["outlier_scores_"], far["outlier_groups_"].tolist()
                 cells.append([f"{score:.4g}" for score in scores.tolist()])
-                cells.append(["yes" if beyond else "no" for beyond in (scores > limit[far["n_values_"]]).tolist()])
+                cells.append(
+                    ["yes" if beyond else "no" for beyond in (scores > limits[clusters, far["n_values_"]]).tolist()]
+                )
                 cells.append([groups[g][k] for g, k in zip(clusters.tolist(), k, strict=True)])
             yield from zip(*cells, strict=True)
 

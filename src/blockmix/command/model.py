@@ -73,7 +73,7 @@ def predict_rows(options: PredictOptions, line: str) -> None:
         summary["sizes"] = np.bincount(clusters[clusters >= 0], minlength=n_clusters)
         summary["ari"] = None if label is None else agreement(table, label, clusters)
 
-    lines = noted(row_lines(model, X, table.row_names))
+    lines = noted(row_lines(model, X, table.row_names, new=True))
     with progress_bar("assigning rows to clusters", rows=X):
         if options.out is not None:
             with output.folder(options.out, "predictions", options.model, options.file) as folder:

@@ -96,15 +96,15 @@ class FactorFamily:
         changed = better[1].log_likelihood - statistics.log_likelihood >= enough
         return Regroup(self.maximize(better[1], better[0]), changed, memory)
 
-    def thin(self, parameters: FactorParameters, spare: int = 0) -> IntArray:
+    def thin(self, rows: Rows, parameters: FactorParameters, spare: int = 0) -> IntArray:
         """Components whose noise rests on its floor in more than half of the columns, or on two rows or fewer."""
         resting = (parameters.noise <= self.model.floor * (1 + 1e-9)).mean(axis=1) > 0.5
         few = parameters.weights * self.total_weight <= 2
         return np.flatnonzero(resting | (few & (not self.model.shared_noise)))
 
-    def resting(self, parameters: FactorParameters) -> IntArray:
+    def resting(self, rows: Rows, parameters: FactorParameters) -> IntArray:
         """The same components: fewer rows than these leave the noise on its floor."""
-        return self.thin(parameters)
+        return self.thin(rows, parameters)
 
     @property
     def loose(self) -> float:

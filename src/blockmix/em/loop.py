@@ -121,11 +121,11 @@ class Family(Protocol[P, S]):
         """
         ...
 
-    def thin(self, parameters: P, spare: int = 0) -> IntArray:
+    def thin(self, rows: Rows, parameters: P, spare: int = 0) -> IntArray:
         """Components with at most `spare` rows more than they need."""
         ...
 
-    def resting(self, parameters: P) -> IntArray:
+    def resting(self, rows: Rows, parameters: P) -> IntArray:
         """Thin components whose likelihood rests on a penalty or a floor."""
         ...
 
@@ -203,7 +203,7 @@ class LoopState(Generic[P]):
 
 @dataclass(frozen=True, eq=False)
 class LoopResult(Generic[P]):
-    """The final state, how it ended, the number of thin components, and the name of the start.
+    """The final state, how it ended, its thin components, and the name of the start.
 
     A thin component has hardly more rows than its largest block has columns: its likelihood comes from a nearly
     singular covariance, so a result with fewer of them is better whatever its likelihood.
@@ -211,7 +211,7 @@ class LoopResult(Generic[P]):
 
     state: LoopState[P]
     outcome: Outcome
-    thin: int = 0
+    thin: tuple[int, ...] = ()
     name: str = ""
 
 
@@ -242,7 +242,7 @@ def run(
         if not state.trace:
             raise
         outcome = Outcome.INTERRUPTED
-    thin = len(family.thin(state.parameters, SPARE))
+    thin = tuple(family.thin(rows, state.parameters, SPARE).tolist())
     return LoopResult(state, Outcome.CONVERGED if state.converged else outcome, thin)
 
 
@@ -357,7 +357,8 @@ def multistart(
     results: list[LoopResult[P]] = []
     for start in sorted(starts, key=lambda start: start.limit < math.inf):
         fallback = start.limit < math.inf
-        leader = ranked(results)[0].state.trace[-1] if fallback else -math.inf
+        best = ranked(results)[0] if fallback else None
+        leader = -math.inf if best is None or best.thin else best.state.trace[-1]
         if fallback and leader >= start.limit:
             continue
         try:
@@ -383,10 +384,10 @@ def multistart(
 
 def ranked(results: list[LoopResult[P]]) -> list[LoopResult[P]]:
     """The best first; of those that differ from it by rounding only, which depends on the source of rows, the first."""
-    order = sorted(results, key=lambda result: (result.thin, -result.state.trace[-1]))
-    thin, value = order[0].thin, order[0].state.trace[-1]
+    order = sorted(results, key=lambda result: (len(result.thin), -result.state.trace[-1]))
+    n_thin, value = len(order[0].thin), order[0].state.trace[-1]
     level = value - _ROUNDING * abs(value)
-    first = next((r for r in results if r.thin == thin and r.state.trace[-1] >= level), order[0])
+    first = next((r for r in results if len(r.thin) == n_thin and r.state.trace[-1] >= level), order[0])
     return [first, *(result for result in order if result is not first)]
 
 

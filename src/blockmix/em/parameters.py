@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import chi2
+from scipy.stats import beta, f
 
 from blockmix.blocks.blocks import SMALL, Blocks, block_of
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk
 
 _CLEAN = 0.999  # share of the rows of a normal component that are not outliers
+_LEAST_FREEDOM = 4.5  # from which a score has a variance
 
 
 class Density(NamedTuple):
@@ -256,6 +257,51 @@ def outliers_of(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[
     }
 
 
-def outlier_limits(n_columns: int) -> FloatArray:
-    """The score that one normal row in a thousand exceeds, for rows with 0 … p values, shape (p + 1,)."""
-    return np.asarray(chi2.ppf(_CLEAN, np.arange(n_columns + 1)))
+def outlier_limits(parameters: Parameters, block_rows: FloatArray, new: bool) -> FloatArray:
+    """The score that one normal row in a thousand exceeds, by component and number of values, shape (G, p + 1).
+
+    A covariance that was estimated from n rows is too narrow for a new row, whose score in a full block of c columns
+    has the distribution of c (n + 1)/(n − c) F(c, n − c) (Hotelling), and too wide for a row of the fit, whose score
+    has that of (n − 1) Beta(c/2, (n − c − 1)/2). A shape with fewer parameters k counts as 2k/c − 1 columns. The sum
+    over the blocks has these first two moments. Squared correlations between groups of up to 1/n cannot be told from
+    chance, so the variance is that of groups which have them.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    block_rows : array of shape (B,)
+        Rows that each distinct block rests on.
+    new : bool
+        Whether the rows to judge did not take part in the fit.
+    """
+    layout, (G, p) = parameters.blocks.layout, parameters.means.shape
+    sizes = np.concatenate([partition.sizes for partition in layout.distinct])
+    models = [model for models in layout.models for model in models]
+    counted = np.array([2 * m.n_parameters(c) / c - 1 for m, c in zip(models, sizes.tolist(), strict=True)])
+    limits = np.empty((G, p + 1))
+    for g in range(G):
+        part = slice(None) if layout.n_sharing > 1 else slice(layout.first[g], layout.first[g + 1])
+        c, n, d = sizes[part], np.maximum(block_rows[part] - (layout.n_sharing - 1), 1), counted[part]
+        if new:
+            left = np.maximum(n - d, _LEAST_FREEDOM)
+            share = parameters.weights[g] if layout.n_sharing > 1 else 1.0
+            means = c * (1 + 1 / np.maximum(n * share, 1)) * n / (left - 2)
+            variances = 2 * means**2 * (c + left - 2) / (c * (left - 4))
+        else:
+            means, variances = c, 2 * c * np.clip((n - d - 1) / (n + 1), 0.01, 1)
+        hidden = 2 * float((c * (p - c) / n).sum())
+        limits[g] = _limits(float(means.sum()), float(variances.sum()) + hidden, p)
+    return limits
+
+
+def _limits(mean: float, variance: float, p: int) -> FloatArray:
+    """Limits of a sum of p squares with this mean and variance, and of 0 … p of them, shape (p + 1,).
+
+    The sum is a multiple of F where it varies more than χ², of a beta variable where it varies less.
+    """
+    c, ratio = np.arange(p + 1), p * variance / mean**2
+    if ratio > 2:
+        freedom = (2 * p - 4 + 4 * ratio) / (ratio - 2)
+        return np.asarray(c * mean / p * (freedom - 2) / freedom * f.ppf(_CLEAN, np.maximum(c, 1), freedom))
+    half = ratio / 2 * (p / 2 + 1) / (1 - min(ratio / 2, 1 - 1e-9))
+    return np.asarray(mean / p * (c + 2 * half) * beta.ppf(_CLEAN, np.maximum(c, 1) / 2, half) * (c > 0))

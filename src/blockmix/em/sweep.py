@@ -24,6 +24,9 @@ from blockmix.rows import Chunk, Rows
 from blockmix.rows.measured import Additive
 
 SINGULAR = "component {} has no variance in some column: give a ridge above 0"
+DEPENDENT = "a component has columns that depend on each other, or too few rows: give a ridge above 0"
+# Share of the variance of a column that others leave to it: without a ridge the digits of the objective end here.
+_SINGULAR = 1e-12
 NO_VARIANCE = 1e-26  # of a standardized column: what rounding leaves of none
 EMPTY = 1e-10  # share of the rows below which a component has no moments of its own
 # Largest diagonal entry of Σ⁻¹ in standardized columns. The shortcut for a shared covariance loses this factor times
@@ -238,6 +241,36 @@ def filled(chunk: Chunk, density: Density, g: int, rows: IntArray, shares: Float
     return sums
 
 
+def supporting_rows(rows: Rows, parameters: Parameters) -> FloatArray:
+    """Rows that the variance of each distinct block rests on, in the direction where they are fewest, shape (B,).
+
+    With C, the mean conditional covariance of what is missing, a direction v of a block Σ of n rows rests on
+    n (1 − vᵀCv / vᵀΣv) of them: the rest of its variance is what the model itself fills in. A block that collapses
+    leaves only the rows that are complete in its columns.
+    """
+    layout = parameters.blocks.layout
+    counts = np.repeat(layout.pooled(parameters.weights) * rows.total_weight, [d.n_groups for d in layout.distinct])
+    if not rows.has_missing:
+        return counts
+    density = parameters.density(missing=True)
+    total = rows.map_sum(partial(_missing_scatter, density=density))
+    for b, (lo, hi, start) in enumerate(layout.distinct_blocks.tolist()):
+        W, lower = block_of(parameters.blocks.whiteners, lo, hi, start), np.tril(block_of(total, lo, hi, start))
+        filled_in = W @ (lower + np.tril(lower, -1).T) @ W.T
+        counts[b] -= min(float(np.linalg.eigvalsh(filled_in)[-1]), float(counts[b]))
+    return counts
+
+
+def _missing_scatter(chunk: Chunk, density: Density) -> FloatArray:
+    """Σz times the conditional covariance of the missing values of the rows of a chunk, flat."""
+    z, _, _ = posterior(chunk, density)
+    total = np.zeros(len(density.inverses))
+    for g in range(z.shape[1]):
+        share = z[:, g] * chunk.weights
+        total += filled(chunk, density, g, np.flatnonzero(share), np.stack([share, share]))[1]
+    return total
+
+
 def expected(chunk: Chunk, density: Density, z: FloatArray) -> FloatArray:
     """Standardized values of a chunk, with Σ_g z_g E(x_m | x_o, g) in place of missing ones, shape (m, p)."""
     values, missing = chunk.values, np.isnan(chunk.X)
@@ -316,6 +349,11 @@ def from_scatter(
     if not (variances > NO_VARIANCE).all():
         raise ValueError(SINGULAR.format(int(np.argmin(variances))))
     blocks, _ = best_blocks(layout, scatter, states)
+    if not prior.ridge + prior.shrinkage:
+        for place in layout.distinct_blocks.tolist():
+            squares = block_of(blocks.factors, *place) ** 2
+            if (squares.diagonal() < _SINGULAR * squares.sum(axis=1)).any():
+                raise ValueError(DEPENDENT)
     if freedom is not None and statistics.tail is not None:
         freedom = new_freedom(statistics.tail, statistics.weight, freedom)
     return Parameters(statistics.weight / statistics.weight.sum(), means, blocks, freedom)

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import worth_rows
-from blockmix.blocks.shapes import FULL, BlockModel, block_models
+from blockmix.blocks.shapes import BlockModel, given_shape
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
 from blockmix.em.parameters import Density, Parameters, Prior, group_distances, log_joint, outlier_limits, outliers_of
-from blockmix.em.sweep import Statistics, expected
+from blockmix.em.sweep import Statistics, expected, supporting_rows
 from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable, probabilities
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
@@ -121,9 +121,14 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     outlier_scores_ : array of shape (N,)
         Squared Mahalanobis distance of each row from its component, about p for a row of a normal component.
     outliers_ : boolean array of shape (N,)
-        Rows whose score exceeds the 0.999 quantile of χ² with p degrees of freedom; they need not be wrong.
+        Rows whose score one normal row in a thousand exceeds; they need not be wrong. See `outliers` for new rows.
     outlier_groups_ : array of shape (N,)
         Column group, of its component, in which each row is farthest. See `group_distances`.
+    block_rows_ : array of shape (B,)
+        Rows that the block of each group rests on, components in turn: fewer than the component has where values are
+        missing.
+    few_rows_ : list of int
+        Components with hardly more rows than their covariances need.
     resolution_ : Resolution
         Which values are repeated in each column, and how finely they are known.
 
@@ -250,7 +255,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         return BlockFamily(
             n_groups=n_groups,
             grouping=grouping,
-            shape=FULL if self.block_model == "auto" else block_models(self.block_model)[-1],
+            shape=given_shape(self.block_model),
             shared=shared,
             prior=Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
             price=bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
@@ -262,6 +267,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
         self._parameters = parameters.in_units(rows.location, rows.scale)
         self._groups_chosen = self._n_groups(rows.n_columns)[1]
+        self.block_rows_ = supporting_rows(rows, parameters)
         self.weights_ = self._parameters.weights.astype(rows.dtype)
         self.means_ = self._parameters.means.astype(rows.dtype)
 
@@ -274,7 +280,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             )
         return (
             f"component {g} has {count:.1f} rows for a block of {largest} columns, so its covariance rests on the "
-            "ridge: give shrinkage=0.1, more column groups or fewer components"
+            "ridge: give shrinkage=0.1 or fewer components"
         )
 
     def _warnings(self, best: LoopResult[Parameters], rows: Rows, family: object) -> list[str]:
@@ -339,10 +345,25 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     @property
     def outliers_(self) -> BoolArray:
-        """Rows that one normal row in a thousand exceeds in `outlier_scores_`, a boolean array of shape (N,)."""
+        """Rows of the fit with a score that one normal row in a thousand exceeds, a boolean array of shape (N,)."""
         check_is_fitted(self)
+        limits = self._outlier_limits(new=False)
         # NaN for a row without values, which is not an outlier.
-        return np.asarray(self.outlier_scores_ > outlier_limits(self.n_features_in_)[self.n_values_])
+        return np.asarray(self.outlier_scores_ > limits[self.row_labels_, self.n_values_])
+
+    def outliers(self, X: Any) -> BoolArray:
+        """New rows with a score that one normal row in a thousand exceeds, a boolean array of shape (N,).
+
+        The limit is higher than for rows of the fit, which the covariances were fitted to.
+        """
+        check_is_fitted(self)
+        limits = self._outlier_limits(new=True)
+        beyond = partial(_beyond_limits, scorer=self._scorer(), parameters=self._parameters, limits=limits)
+        with one_blas_thread():
+            return np.concatenate(list(rows_to_score(self, X).map(beyond)))
+
+    def _outlier_limits(self, new: bool) -> FloatArray:
+        return outlier_limits(self._parameters, self.block_rows_, new)
 
     @property
     def blocks_(self) -> tuple[Blocks, ...]:
@@ -433,6 +454,12 @@ def _score(chunk: Chunk, parameters: Parameters) -> FloatArray:
 
 def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
     return group_distances(chunk, most_probable(scorer(chunk)), parameters)
+
+
+def _beyond_limits(chunk: Chunk, scorer: Scorer, parameters: Parameters, limits: FloatArray) -> BoolArray:
+    labels = most_probable(scorer(chunk))
+    scores = np.nansum(group_distances(chunk, labels, parameters), axis=1)
+    return np.asarray(scores > limits[labels, chunk.observed])
 
 
 def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any) -> FloatArray:

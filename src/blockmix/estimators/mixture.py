@@ -103,6 +103,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     n_features_in_: int
     n_parameters_: int
     resolution_: Resolution
+    few_rows_: list[int]
     _parameters: P
     _numbers: tuple[str, ...] = ("tol",)  # parameters that are numbers of at least 0
     _switches: tuple[str, ...] = ("rounding",)  # parameters that are True or False
@@ -256,21 +257,24 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
             messages.append(f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept")
         elif best.outcome is Outcome.ITERATION_LIMIT:
             messages.append(f"EM stopped at max_iter={self.max_iter} before it converged: raise max_iter or tol")
+        self.few_rows_ = list(best.thin)
         counts = parameters.weights * rows.total_weight
         degenerate = [
             f"component {g} has lost all rows: fewer components or another start may fit better"
             for g in np.flatnonzero(counts < MIN_ROWS)
         ]
-        thin = family.thin(parameters)
-        resting = [g for g in family.resting(parameters).tolist() if counts[g] >= MIN_ROWS] if len(thin) else []
+        resting = [g for g in family.resting(rows, parameters).tolist() if counts[g] >= MIN_ROWS] if best.thin else []
         degenerate += [self._thin_message(g, float(counts[g]), parameters) for g in resting[:1]]
         ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
         self.outcome_ = ended.value
         others = self._warnings(best, rows, family)
         if not degenerate:
+            missing = " with their missing values" if rows.has_missing else ""
+            several = len(counts) > 1
+            remedy = "ask for fewer components" if several else "give shrinkage=0.1"
             others += [
-                f"component {g} has {counts[g]:.1f} rows, too few to estimate its covariance: ask for fewer components"
-                for g in thin[:1]
+                f"component {g} has {counts[g]:.1f} rows, too few{missing} to trust its covariance: {remedy}"
+                for g in (self.few_rows_ if several else family.thin(rows, parameters).tolist())[:1]
             ]
         self.warnings_ = [*messages, *degenerate, *others]
         for number, message in enumerate(self.warnings_):

@@ -39,6 +39,7 @@ _KINDS: dict[Any, str] = {
     "p": "location_ scale_",
     "K": "shrinkage_ _group_means",
     "N": "outlier_scores_",
+    "B": "block_rows_",
     ("G", "G", 0): "components_",
     ("N", "G", 0): "row_labels_",
     ("D", "G", -1): "labels_",
@@ -49,7 +50,7 @@ _KINDS: dict[Any, str] = {
     Integral: "n_features_in_ n_vocabulary_ n_iter_",
     Real: "log_likelihood_ common_correlation_",
     tuple: "loadings_ block_shapes_",
-    list: "warnings_ starts_ topics_ term_groups_ group_names_",
+    list: "warnings_ few_rows_ starts_ topics_ term_groups_ group_names_",
     np.ndarray: "log_likelihood_trace_ feature_names_in_ terms_ importance_",
     Partition: "partition_",
     Resolution: "resolution_",
@@ -86,10 +87,14 @@ def _lengths(model: Any, needed: str) -> dict[str, int]:
 
 def _check_gaussian(model: GaussianBiclustering) -> None:
     """Refuse a mixture whose attributes are not those of its parameters."""
-    lengths = _lengths(model, f"{_MIXTURE} _parameters _groups_chosen outlier_scores_ outlier_groups_ n_values_")
+    lengths = _lengths(
+        model, f"{_MIXTURE} _parameters _groups_chosen block_rows_ outlier_scores_ outlier_groups_ n_values_"
+    )
     parameters, N, p = model._parameters, lengths["N"], lengths["p"]
     require(isinstance(parameters, Parameters), "there is no mixture")
     _check_columns(model, p)
+    n_blocks = len(parameters.blocks.layout.distinct_blocks)
+    require(model.block_rows_.shape == (n_blocks,), f"block_rows_ are not those of {n_blocks} blocks")
     require(is_label(model.n_values_, (N,), p + 1), "n_values_ holds impossible numbers")
     n_groups = max(partition.n_groups for partition in parameters.blocks.layout.partitions)
     require(is_label(model.outlier_groups_, (N,), n_groups), "outlier_groups_ holds impossible labels")

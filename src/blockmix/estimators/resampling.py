@@ -164,8 +164,7 @@ def _refits(
         if any(end.outcome_ == loop.Outcome.INTERRUPTED.value for end in ends):
             raise KeyboardInterrupt
         # A fit with a component of too few rows comes last, whatever its objective.
-        degenerate = loop.Outcome.DEGENERATE.value
-        yield max(ends, key=lambda end: (end.outcome_ != degenerate, float(end.log_likelihood_trace_[-1]))).row_labels_
+        yield min(ends, key=lambda end: (len(end.few_rows_), -float(end.log_likelihood_trace_[-1]))).row_labels_
 
 
 def _unit_codes(units: ArrayLike | None, n_rows: int) -> IntArray | None:

@@ -137,7 +137,7 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
             *np.transpose(sorted(places)), color=color, marker=_MARKERS[i % len(_MARKERS)], markersize=5, label=label
         )
     if rows:
-        best = min([row for row in rows if not row.degenerate] or rows, key=lambda row: getattr(row, name))
+        best = min([row for row in rows if row.sound] or rows, key=lambda row: getattr(row, name))
         place = (getattr(best, x), getattr(best, name))
         ax.plot(*place, marker="o", markersize=14, fillstyle="none", color="black", markeredgewidth=1.5)
     if len(curves) > 1:

@@ -6,6 +6,7 @@ values are completed for the clusterings only: EM itself never sees a filled val
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -37,6 +38,7 @@ _FLOOR = 1e-3  # least number added to the variances of standardized columns in 
 # components outliers cost little.
 _DEGREES = 5.0
 _NUMBERS = 2**22  # of the products of short EM: 32 MB
+_DIGITS = 6  # of standardized values that clusterings see: fewer than float32 has
 _NEIGHBORS = 7
 _DONORS = 1000  # rows that are searched for neighbors
 _STEPS, _PSEUDO_ROWS = 10, 64.0  # of the fit of one covariance, which missing values are regressed by
@@ -75,6 +77,8 @@ def default_starts(
     starts: list[Start[P]] = []
     if part.has_missing:
         tables = [by_neighbors(part)] + ([by_regression(part)] if rows.n_columns <= _COLUMNS else [])
+    # Where values tie, the last bits of location and scale, which depend on the source of rows, would decide.
+    tables = [np.round(np.ascontiguousarray(table), _DIGITS) for table in tables]
     for i in range(1, n_init + 1):
         for number, table in enumerate(tables):
             prefix = f"auto {i}" if number == 0 else f"auto {i}, regression"
@@ -109,6 +113,9 @@ def starts_from_table(
         steps = np.minimum.reduceat(resolution.variances, resolution.first[:-1])
         floor[resolution.columns] = np.maximum(_FLOOR, steps / rows.scale[resolution.columns] ** 2)
     candidates, judged = candidate_clusterings(table, rows.weights, n_components, rng, floor)
+    # One group rests on the rows that have all columns, whatever the table was completed with.
+    complete = float(rows.weights @ ~np.isnan(rows.X).any(axis=1)) if rows.has_missing else math.inf
+    judged &= complete >= _ROWS_PER_COLUMN * rows.n_columns * n_components
     starts: list[Start[P]] = []
     for groups, held in family.layouts(rows.n_columns, judged).items():
         tolerance = tol if groups in ("one group", "alone") else max(tol, family.loose)
