@@ -358,14 +358,14 @@ def multistart(
     for start in sorted(starts, key=lambda start: start.limit < math.inf):
         fallback = start.limit < math.inf
         best = ranked(results)[0] if fallback else None
-        leader = -math.inf if best is None or best.thin else best.state.trace[-1]
+        leader = -np.finfo(float).max if best is None or best.thin else best.state.trace[-1]
         if fallback and leader >= start.limit:
             continue
         try:
             state = None if saved is None else saved.state(start.name)
             if state is None:
                 state = start.begin()
-                if fallback and state.trace and state.trace[-1] <= leader:
+                if fallback and state.trace and state.trace[-1] <= leader + _ROUNDING * abs(leader):
                     continue
             save = None if saved is None else partial(saved.write, start.name)
             report = None
