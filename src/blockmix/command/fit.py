@@ -23,7 +23,7 @@ from blockmix.command.options import FitOptions, MixtureOptions, ReadingOptions,
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
-from blockmix.estimators.mixture import Mixture, probabilities
+from blockmix.estimators.mixture import Mixture, probabilities, tells_rows_apart
 from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray, column_names
@@ -339,8 +339,9 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
         _group_texts(model),
     )
     farthest = []
+    outliers = model.outliers_ & tells_rows_apart(model)
     for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist():
-        if model.outliers_[i]:
+        if outliers[i]:
             g, k = int(model.row_labels_[i]), int(model.outlier_groups_[i])
             line = {"row": str(table.row_names[i]), "cluster": g, "outlier_score": round(float(scores[i]), 2)}
             line |= {"n_values": int(model.n_values_[i]), "farthest_group": groups[g][k]}
@@ -358,7 +359,7 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
         "iterations": model.n_iter_,
         "label": label,
         "ari": None if label is None else agreement(table, label, model.row_labels_),
-        "outliers": int(model.outliers_.sum()),
+        "outliers": int(outliers.sum()),
         "farthest": farthest,
     }
 

@@ -466,6 +466,15 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         return rows.astype(self.means_.dtype, copy=False)
 
 
+def tells_rows_apart(model: Any) -> bool:
+    """Whether probabilities and distances of rows mean something.
+
+    With several components and more columns than rows a row is so near to its own component, whatever that is, that
+    all probabilities are 0 and 1.
+    """
+    return len(getattr(model, "weights_", ())) < 2 or model.n_features_in_ <= len(model.row_labels_)
+
+
 def most_probable(joint: FloatArray) -> IntArray:
     """Component with the largest log π_g f_g (m, G) of each row, in the smallest signed integer type, shape (m,)."""
     labels: IntArray = joint.argmax(axis=1).astype(np.min_scalar_type(-joint.shape[1]))

@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import randomized_svd
 
 from blockmix.blocks.moments import correlation
+from blockmix.estimators.mixture import tells_rows_apart
 from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray
 from blockmix.plotting.views import binned, board_view, component_view
@@ -152,6 +153,8 @@ def row_list(subject: Subject) -> dict[str, Any] | None:
     if subject.centers is None or labels is None or not 0 < len(labels) <= MAX_ROWS:
         return None
     certainty, far = None, None
+    if not tells_rows_apart(model):
+        return None
     if z is not None and subject.Z is not None and z.shape[1] > 1:
         largest = z.max(axis=1)
         runner_up = np.argsort(z, axis=1, kind="stable")[:, -2]

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import blockmix
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.mixture import Mixture, tells_rows_apart
 from blockmix.estimators.stability import NOTE, Stability
 from blockmix.estimators.topics import TopicBiclustering
 from blockmix.files.archive import replacing
@@ -150,7 +150,9 @@ def _facts(subject: Subject, agreement: float | None) -> list[dict[str, str]]:
     if is_mixture:
         iterations = f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}"
         facts.append(("Outcome", str(model.outcome_), iterations))
-    if z is not None and z.shape[1] > 1:
+    if not tells_rows_apart(model):
+        facts.append(("Clear rows", "not known", "more columns than rows: the likelihood cannot tell"))
+    elif z is not None and z.shape[1] > 1:
         clear = float((z.max(axis=1) >= 0.9).mean())
         facts.append(("Clear rows", f"{100 * clear:.1f}\u00a0%", "probability at least 0.9"))
     if agreement is not None:
@@ -166,7 +168,8 @@ def _summaries(subject: Subject) -> list[dict[str, Any]]:
     for g, groups in enumerate(subject.column_labels):
         sizes = np.bincount(groups)
         rows = None if labels is None else np.flatnonzero(labels == g)
-        certainty = None if z is None or rows is None or len(rows) == 0 else round(float(z[rows, g].mean()), 4)
+        stated = z is not None and rows is not None and len(rows) > 0 and tells_rows_apart(subject.model)
+        certainty = round(float(z[rows, g].mean()), 4) if stated else None
         lines.append(
             {
                 "rows": None if rows is None else len(rows),
