@@ -274,15 +274,17 @@ class BlockFamily:
     def thin(self, rows: Rows, parameters: Parameters, spare: int = 0) -> IntArray:
         """Components with at most `spare` rows more than their blocks need.
 
-        A shared covariance has the rows of all its components, less one for each mean but the first. Missing values
-        leave fewer (see `supporting_rows`). None if the prior brings pseudo-rows.
+        A shared covariance has the rows of all its components, less one for each mean but the first; each mean needs
+        more than `spare` rows. Missing values leave fewer (see `supporting_rows`). None if the prior brings
+        pseudo-rows.
         """
         layout = parameters.blocks.layout
         if self.prior.shrinkage:
             return np.empty(0, dtype=np.intp)
         left = supporting_rows(rows, parameters) - (layout.n_sharing - 1) - layout.rows_needed
         least = np.minimum.reduceat(left, layout.first[: len(layout.distinct)])
-        return np.flatnonzero(np.repeat(least <= spare + _ROUNDING, layout.n_sharing))
+        few = np.repeat(least <= spare + _ROUNDING, layout.n_sharing)
+        return np.flatnonzero(few | (parameters.weights * self.total_weight <= spare + _ROUNDING))
 
     def resting(self, rows: Rows, parameters: Parameters) -> IntArray:
         """Thin components with a direction in which most of the variance is the ridge.
