@@ -115,13 +115,22 @@ def test_a_file_that_is_not_what_its_name_says(ending: str, tmp_path: Path) -> N
 
 
 def test_arrays_other_than_matrices_of_numbers_are_refused(tmp_path: Path) -> None:
-    for array in (np.arange(3.0), np.array([["a"]]), np.zeros((0, 3))):
+    for array in (np.arange(3.0), np.array([["a"]]), np.zeros((0, 3)), np.zeros((3, 0))):
         np.save(tmp_path / "bad.npy", array)
         with pytest.raises(ValueError, match=r"holds (an array of shape|values of type)|has no rows"):
             read_table(tmp_path / "bad.npy")
     np.save(tmp_path / "object.npy", np.array([[{}]]), allow_pickle=True)
     with pytest.raises(ValueError, match=r"cannot be read as a \.npy file"):
         read_table(tmp_path / "object.npy")
+
+
+@pytest.mark.parametrize("shape", ["(6, 2)", "(9999999999, 2)"])
+def test_an_array_that_is_cut_off_is_one_sentence(shape: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "cut.npy", EXPECTED)
+    content = (tmp_path / "cut.npy").read_bytes().replace(b"(6, 2)", shape.encode())
+    (tmp_path / "cut.npy").write_bytes(content[:-8])
+    with pytest.raises(ValueError, match=r"cut\.npy ends before its array does: copy it again or save it again$"):
+        read_table(tmp_path / "cut.npy")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,8 @@ def test_impute_fills_missing_values_and_nothing_else() -> None:
     done = run("impute", "out/model.blockmix", "holes.csv")
     assert "Written: holes-imputed.csv, with 40 missing values filled in 40 of 178 rows" in done.stdout
     found = pd.read_csv("holes-imputed.csv")
-    assert list(found["id"]) == list(given["id"])
+    pd.testing.assert_frame_equal(found[["id", "kind"]], given[["id", "kind"]])
+    assert list(found) == list(given)
     columns = list(wine().columns[1:-1])
     observed = given[columns].notna().to_numpy()
     # Observed cells keep their last bit.

@@ -10,22 +10,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
 
 from blockmix.partition import FloatArray, IntArray
 
+F = TypeVar("F")
 
-def jit(**options: Any) -> Callable[[Any], Any]:
+
+def jit(**options: Any) -> Callable[[F], F]:
     """Decorate a loop to be compiled at its first call, and stored where Numba finds a folder to write to.
 
     Numba raises an exception if there is no such folder, or if it is full. Here the loop is compiled again instead.
     """
 
-    def decorated(loop: Any) -> Any:
-        dispatcher = njit(nogil=True, **options)(loop)
+    def decorated(loop: F) -> F:
+        dispatcher: Any = njit(nogil=True, **options)(loop)
         try:
             dispatcher.enable_caching()
         except RuntimeError:
@@ -33,7 +35,7 @@ def jit(**options: Any) -> Callable[[Any], Any]:
         else:
             store = dispatcher._cache
             store.save_overload = partial(_store, store.save_overload)
-        return dispatcher
+        return dispatcher  # type: ignore[no-any-return]
 
     return decorated
 

@@ -79,7 +79,10 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
     out = options.out or Path(f"{stem_of(options.file)}-blockmix")
     # The folder comes first: if it cannot be written to, better to know before hours of work.
     with output.folder(out, kind, options.file) as folder:
-        table, fitted = fit(_table_to_fit(options) if table is None else table, options)
+        table = _table_to_fit(options) if table is None else table
+        doubts = table.sentinels()
+        table, fitted = fit(table, options)
+        fitted = replace(fitted, warnings=[*doubts, *(fitted.warnings or ())])
         if options.stability and not fitted.interrupted:
             try:
                 stability, cut = measure(fitted.model, table, options, getattr(fitted.model, "random_state", None) or 0)

@@ -27,7 +27,7 @@ import numpy as np
 from blockmix.command.formats import ENDINGS, Cells, from_file
 from blockmix.command.options import ReadingOptions
 from blockmix.command.output import progress_bar
-from blockmix.command.table import Chosen, Names, Table, choose, printable, shortened, texts_of
+from blockmix.command.table import REMEDY, Chosen, Names, Table, choose, printable, shortened, texts_of
 from blockmix.partition import BoolArray, FloatArray
 
 _SAMPLE_ROWS = 50
@@ -35,9 +35,11 @@ _SAMPLE = 2**18  # bytes read to recognize the layout, more if they hold fewer t
 _LARGEST_SAMPLE = 2**26
 _BLOCK = 2**23  # bytes of a batch
 _SEPARATORS = "\t;,| "  # in this order of preference: 1,5;2,5 has the cells 1,5 and 2,5
+_SPACES = "\u00a0\u202f\u2009 '’"  # that separate thousands in some countries
 _NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+")
+_GROUPED = r"[-+]?[1-9]\d{0,2}(?:[%s]\d{3})+"  # thousands
 _ARROW_NUMBER = r"^[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|(?i:nan|inf|infinity))$"
+_HINT = re.compile(r'"?sep=(.)"?\r?\n')  # a first line for Excel
 _GROWTH = 1.25  # of the matrix when it is full
 
 
@@ -46,7 +48,9 @@ def stem_of(file: str) -> str:
     return "table" if file == "-" else Path(file).name.partition(".")[0] or "table"
 
 
-def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (), only: Names | None = None) -> Table:
+def read_table(
+    path: Any, options: ReadingOptions | None = None, kept: Names | None = (), only: Names | None = None
+) -> Table:
     """Read the numeric columns of a file, with a progress bar.
 
     Parameters
@@ -55,8 +59,8 @@ def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (
         csv or tsv (also .gz), parquet, feather, xlsx, npy or h5ad; any other ending is read as text. "-" is standard
         input, as text.
     options : ReadingOptions, optional
-    kept : sequence of str
-        Columns to return as text instead: labels, documents, ratings.
+    kept : sequence of str, or None
+        Columns to return as text instead: labels, documents, ratings; None returns all but `only`.
     only : sequence of str, optional
         The numeric columns to return, in this order; all by default.
 
@@ -96,7 +100,7 @@ def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (
             else:
                 cells = content if isinstance(content, Cells) else open_text(source, content, options)
                 chosen = choose(source, cells.names, options, kept, only)
-                columns = Columns(source, cells, kept, chosen, ("", *map(str.strip, options.missing or ())))
+                columns = Columns(source, cells, chosen, ("", *map(str.strip, options.missing or ())))
                 for batch in cells.batches:
                     columns.add(batch)
                     update(0 if content is cells else content.tell())
@@ -108,9 +112,15 @@ def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (
             raise
         name = type(error.__cause__ or error).__name__
         raise ValueError(f"{source} is damaged or not a {kind[1:] or 'csv'} file ({name})") from None
+    table = table.declared_missing(_floats_of(options.missing or ()))
     if only is not None:  # a column that a model asks for may have values only in other tables
         return table
-    return table.tidied(not options.columns and isinstance(table.row_names, range))
+    return table.tidied(None if options.columns else options.keep or ())
+
+
+def _floats_of(texts: Iterable[str]) -> list[float]:
+    """The texts that are numbers, as numbers: -99 is -99.0 as well."""
+    return [float(text) for text in texts if re.fullmatch(_ARROW_NUMBER, text.strip())]
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,7 @@ class Layout:
     names: tuple[str, ...]
     named: bool
     skipped_lines: int
-    decimal: str
+    decimal: str  # "" if no number shows it: then both signs are accepted
 
 
 def open_text(source: str, stream: IO[bytes], options: ReadingOptions) -> Cells:
@@ -177,29 +187,56 @@ def recognize(text: str, header: bool | None = None) -> Layout:
     >>> recognize("a;b\n1,5;2\n")
     Layout(separator=';', names=('a', 'b'), named=True, skipped_lines=1, decimal=',')
     """
+    hint = _HINT.match(text)
+    text = text[hint.end() :] if hint else text
     separator, best = ",", 0.0
-    for sign in _SEPARATORS:
+    for sign in hint[1] if hint else _SEPARATORS:
         n_first, *lengths = (len(row) for _, row in _rows(text, sign))
         agreement = (1 + max(lengths.count(n_first), lengths.count(n_first + 1))) / (1 + len(lengths))
         if n_first > 1 and agreement > best:
             separator, best = sign, agreement
     (end_of_first, first), *others = _rows(text, separator)
     rows = [row for _, row in others]
-    named = not all(_NUMBER.fullmatch(cell) for cell in first) if header is None else header
+    named = not all(_is_number(cell) for cell in first) if header is None else header
     names = [cell.strip() if named else f"x{j}" for j, cell in enumerate(first)]
     if named and len(first) > 1 and {len(row) for row in rows} == {len(first) + 1}:
         # `write.table` of R leaves out the cell above the row names. A separator at the end of each row makes the
         # header one cell short as well, and so does a title above the table.
         leading = [row[0] for row in rows]
-        texts = text.lstrip().startswith('"') or not any(_NUMBER.fullmatch(cell) for cell in leading)
+        texts = text.lstrip().startswith('"') or not any(_is_number(cell) for cell in leading)
         if texts and len(set(leading)) == len(leading) and any(row[-1] for row in rows):
             names = ["", *names]
-    # A comma is the decimal sign in a table with semicolons, or if there are commas that separate no thousands.
-    numbers = [cell.strip() for row in rows for cell in row if _NUMBER.fullmatch(cell)]
-    commas = any("," in number and not _THOUSANDS.fullmatch(number) for number in numbers)
-    point = separator == "," or any("." in number for number in numbers)
-    decimal = "," if not point and (separator == ";" or commas) else "."
-    return Layout(separator, tuple(names), named, end_of_first if named else 0, decimal)
+    skipped = (end_of_first if named else 0) + (hint is not None)
+    return Layout(separator, tuple(names), named, skipped, _decimal_sign(rows, separator))
+
+
+def _is_number(cell: str) -> bool:
+    return bool(_NUMBER.fullmatch(cell := _spaceless(cell)) or re.fullmatch(rf"{_GROUPED % ',.'}([.,]\d*)?", cell))
+
+
+def _spaceless(cell: str) -> str:
+    """A cell with an ASCII minus, and without spaces between thousands."""
+    cell = cell.strip().replace("\u2212", "-")
+    return re.sub(f"[{_SPACES}]", "", cell) if re.match(_GROUPED % _SPACES, cell) else cell
+
+
+def _decimal_sign(rows: list[list[str]], separator: str) -> str:
+    """The decimal sign, which 1,5 or 1.234,5 or 1.234.567 show for certain; 1.234 alone has a point."""
+    numbers = [number for row in rows for cell in row if _is_number(number := _spaceless(cell))]
+
+    def certain(sign: str, other: str) -> bool:
+        return any(
+            sign in number.partition(other)[2] or number.count(other) > 1
+            if other in number
+            else sign in number and not re.fullmatch(_GROUPED % sign, number)
+            for number in numbers
+        )
+
+    comma = certain(",", ".")
+    if certain(".", ",") or (not comma and any("." in number for number in numbers)):
+        return "."
+    semicolons = separator == ";"
+    return "," if comma or (semicolons and any("," in number for number in numbers)) else "" if semicolons else "."
 
 
 def _rows(text: str, separator: str) -> list[tuple[int, list[str]]]:
@@ -257,18 +294,14 @@ class Columns:
     source : str
         Name of the file, for messages.
     cells : Cells
-    kept : sequence of str
-        Columns to return as text.
-    chosen : used, read, index
-        Numbers of the columns of numbers, of those that are read for them or for row names, and of those that only
-        name rows.
+    chosen : used, read, index, kept
+        See `choose`.
     missing : sequence of str
         Texts that mean a missing value.
     """
 
     source: str
     cells: Cells
-    kept: Sequence[str]
     chosen: Chosen
     missing: Sequence[str]
     n_rows: int = 0
@@ -278,13 +311,15 @@ class Columns:
     texts: dict[str, list[Any]] = field(default_factory=dict)
     first_text: dict[int, tuple[str, int]] = field(default_factory=dict)  # the first cell of text and its row
     surplus: dict[int, int] = field(default_factory=dict)  # how many more cells are numbers than texts
+    grouped: set[int] = field(default_factory=set)  # columns with commas or points between thousands
 
     def add(self, batch: Any) -> None:
         """Read a batch."""
-        (used, read, index), begin, end = self.chosen, self.n_rows, self.n_rows + batch.num_rows
+        (used, read, index, kept), begin, end = self.chosen, self.n_rows, self.n_rows + batch.num_rows
         numbers: dict[int, FloatArray] = {}
         for j in read:
-            numbers[j], text = _numbers(batch.column(j), self.cells.decimal, self.missing)
+            numbers[j], text, grouped = _numbers(batch.column(j), self.cells.decimal, self.missing)
+            self.grouped |= {j} if grouped else set()
             self.surplus[j] = self.surplus.get(j, 0) + int(len(text) - np.isnan(numbers[j]).sum() - text.sum())
             if text.any() and j not in self.first_text:
                 i = int(np.argmax(text))
@@ -294,7 +329,7 @@ class Columns:
             # A first column that is not used may name the rows, even if it holds numbers.
             may_name = index | {0} - {*used} | {*self.first_text}
             self.row_names = {j: [] for j in read if j in may_name}
-            self.texts = {name: [] for name in self.kept}
+            self.texts = {name: [] for name in kept}
         if end > len(self.matrix):
             # In place, since a second matrix would double the memory.
             self.matrix.resize((max(end, int(_GROWTH * begin)), len(self.numeric)), refcheck=False)
@@ -334,20 +369,30 @@ class Columns:
             if len(set(values)) == len(values):
                 named_by, row_names = names[j], values
                 break
+        left_out = {names[j]: place[j].removesuffix(" in row 1") for j in sorted(used) if j in text}
+        repeats = f"it looks like row names, but repeats: {REMEDY}"
+        left_out |= {names[j]: repeats.format(shlex.quote(names[j])) for j in self.chosen[2] if names[j] != named_by}
+        grouped = shortened([names[j] for j in self.numeric if j in self.grouped and j not in text])
+        sign = "." if self.cells.decimal == "," else ","
         return Table(
             self.source,
             tuple(names[self.numeric[k]] for k in numeric),
             self.matrix if len(numeric) == len(self.numeric) else self.matrix[:, numeric],
             row_names,
             {name: texts_of(cells) for name, cells in self.texts.items()},
-            {names[j]: place[j].removesuffix(" in row 1") for j in sorted(used) if j in text},
+            left_out,
             self.cells.named,
             named_by,
+            (f"1{sign}234 is read as 1234: {grouped}",) if grouped else (),
+            names,
         )
 
 
-def _numbers(cells: Any, decimal: str, missing: Sequence[str]) -> tuple[FloatArray, BoolArray]:
-    """The cells as numbers, NaN where there is none, and which of them are text that does not mean a missing value."""
+def _numbers(cells: Any, decimal: str, missing: Sequence[str]) -> tuple[FloatArray, BoolArray, bool]:
+    """The cells as numbers, NaN where there is none, which of them are text, and whether points or commas were removed.
+
+    A text that means a missing value is not counted as text.
+    """
     import pyarrow as pa
     from pyarrow import compute as pc
 
@@ -355,24 +400,36 @@ def _numbers(cells: Any, decimal: str, missing: Sequence[str]) -> tuple[FloatArr
         cells = cells.cast(cells.type.value_type)
     if str(cells.type) == "string_view":
         cells = cells.cast(pa.string())
-    text = np.zeros(len(cells), dtype=bool)
+    text, grouped = np.zeros(len(cells), dtype=bool), False
     if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
-        if decimal == ",":
-            cells = pc.replace_substring(cells, ",", ".")
+        plain, grouped = (cells, False) if decimal == "." else _plain(cells, decimal)
         try:
-            numbers = cells.cast(pa.float64())
+            numbers = plain.cast(pa.float64())
         except pa.ArrowInvalid:
             cells = pc.utf8_trim_whitespace(cells)
-            number = pc.match_substring_regex(cells, _ARROW_NUMBER)
+            plain, grouped = _plain(cells, decimal)
+            number = pc.match_substring_regex(plain, _ARROW_NUMBER)
             accepted = pc.or_(number, pc.is_in(cells, pa.array(missing, cells.type)))
             text = pc.invert(accepted).fill_null(False).to_numpy(zero_copy_only=False)
-            numbers = pc.if_else(number, cells, None).cast(pa.float64())
+            numbers = pc.if_else(number, plain, None).cast(pa.float64())
     elif pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type):
         numbers = cells.cast(pa.float64(), safe=False)
     else:
         text = cells.is_valid().to_numpy(zero_copy_only=False)
         numbers = pa.nulls(len(cells), pa.float64())
-    return numbers.to_numpy(zero_copy_only=False), text
+    return numbers.to_numpy(zero_copy_only=False), text, grouped
+
+
+def _plain(cells: Any, decimal: str) -> tuple[Any, bool]:
+    """Cells with an ASCII minus, a decimal point and no signs between thousands, and whether commas or points went."""
+    from pyarrow import compute as pc
+
+    sign = {".": ",", ",": "."}.get(decimal, "")
+    cells = pc.replace_substring(pc.utf8_trim_whitespace(cells), "\u2212", "-")
+    grouped = pc.match_substring_regex(cells, rf"^{_GROUPED % (_SPACES + sign)}([{decimal or '.,'}]\d*)?$")
+    removed = bool(sign) and bool(pc.any(pc.and_(grouped, pc.match_substring(cells, sign))).as_py())
+    cells = pc.if_else(grouped, pc.replace_substring_regex(cells, f"[{_SPACES}{sign}]", ""), cells)
+    return (cells if decimal == "." else pc.replace_substring(cells, ",", ".")), removed
 
 
 def _all_differ(cells: Any) -> bool:

@@ -6,6 +6,7 @@ return a table that can be fitted or raise one sentence that names the columns o
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections import Counter
@@ -26,10 +27,20 @@ from blockmix.rows import ArrayRows, opened
 from blockmix.rows.rows import chosen_rows, places, sampled
 
 Names = Sequence[str]
-Chosen = tuple[list[int], list[int], set[int]]  # numbers of columns: see `choose`
+Chosen = tuple[list[int], list[int], set[int], Names]  # see `choose`
 _SHOWN = 5  # names in a message
+_NAMELESS = "the first column, which has no name"
 _INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # including those that reverse text
+_ID = re.compile(
+    r"(?i:(.*[\W_])?(id|ids|uid|uuid|idx|index|key|no|nr|barcode|rownames?)\W*|(.*[\W_])?(sample|patient|subject|participant|"
+    r"person|respondent|donor|specimen|customer|client|user|student|case|record|row|obs|observation)s?"
+    r"[\W_]?(id|idx|no|nr|num|number|name|code|key)?\W*)|.*[a-z]I[Dd]"
+)
+_CHANCE = 10_000  # one in so many tables may have a column of data that is sorted by chance
+REMEDY = "--keep {} uses it"
+# Numbers that often mean a missing value.
+_CODES = np.array([-1, -9, -99, -999, -9999, 999, 9999, 99999])
 _LEVEL = re.compile(r"__index_level_\d+__")  # what pandas calls its index in parquet, wherever it stands
 
 
@@ -41,8 +52,14 @@ class Description:
     ----------
     missing, infinite : arrays of shape (p,)
         Number of such cells.
-    varies, counts : arrays of shape (p,)
-        Whether a column has different values, and whether it is 0, 1, 2, … or 1, 2, 3, ….
+    varies, whole, ascends : arrays of shape (p,)
+        Whether a column has different values, only whole numbers, and values that each exceed the last.
+    span : array of shape (p,)
+        The last value less the first.
+    codes : array of shape (p, n)
+        Number of cells with each of `_CODES`.
+    low, high : arrays of shape (p,)
+        Limits of all other cells.
     row_missing, row_infinite : arrays of shape (N,)
         Number of such cells.
     """
@@ -50,7 +67,12 @@ class Description:
     missing: IntArray
     infinite: IntArray
     varies: BoolArray
-    counts: BoolArray
+    whole: BoolArray
+    ascends: BoolArray
+    span: FloatArray
+    codes: IntArray
+    low: FloatArray
+    high: FloatArray
     row_missing: Any
     row_infinite: Any
 
@@ -78,6 +100,8 @@ class Table:
         The column that names the rows.
     notes : tuple of str
         Decisions that the user should know, for `print_notes`.
+    header : tuple of str
+        All columns of the file, in its order.
     """
 
     source: str
@@ -89,6 +113,7 @@ class Table:
     named: bool = True
     named_by: str | None = None
     notes: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
 
     @property
     def in_memory(self) -> bool:
@@ -120,8 +145,10 @@ class Table:
         N, p = self.values.shape
         missing, infinite = np.zeros(p, dtype=int), np.zeros(p, dtype=int)
         row_missing, row_infinite = np.zeros(N, dtype=np.int32), np.zeros(N, dtype=np.int32)
-        first, varies, counts, start = np.full(p, np.nan), np.zeros(p, dtype=bool), np.ones(p, dtype=bool), 0
-        for values in self.blocks():
+        first, last, low, high = (np.full(p, value) for value in (np.nan, -np.inf, np.inf, -np.inf))
+        varies, whole, ascends, start = np.zeros(p, dtype=bool), np.ones(p, dtype=bool), np.ones(p, dtype=bool), 0
+        codes = np.zeros((p, len(_CODES)), dtype=int)
+        for values in map(floats, self.blocks()):
             rows = slice(start, start + len(values))
             absent, unbounded = np.isnan(values), np.isinf(values)
             missing += absent.sum(axis=0)
@@ -129,9 +156,17 @@ class Table:
             row_missing[rows], row_infinite[rows] = absent.sum(axis=1), unbounded.sum(axis=1)
             first = np.where(np.isnan(first), values[np.argmax(~absent, axis=0), np.arange(p)], first)
             varies |= ((values != first) & ~absent).any(axis=0)
-            counts &= (values == np.arange(rows.start, rows.stop)[:, None] + first).all(axis=0)
-            start = rows.stop
-        return Description(missing, infinite, varies, counts & np.isin(first, (0, 1)), row_missing, row_infinite)
+            whole &= (values == np.trunc(values)).all(axis=0)
+            ascends &= (values[0] > last) & (values[1:] > values[:-1]).all(axis=0)
+            other, last, start = ~absent, values[-1], rows.stop
+            for k, code in enumerate(_CODES):
+                codes[:, k] += (equal := values == code).sum(axis=0)
+                other &= ~equal
+            low = np.minimum(low, values.min(axis=0, where=other, initial=np.inf))
+            high = np.maximum(high, values.max(axis=0, where=other, initial=-np.inf))
+        with np.errstate(invalid="ignore"):  # infinite values
+            span = last - first
+        return Description(missing, infinite, varies, whole, ascends, span, codes, low, high, row_missing, row_infinite)
 
     def taking(self, columns: Sequence[int], **changes: Any) -> Table:
         """The table with only some of the columns, in this order; these were described already."""
@@ -141,25 +176,63 @@ class Table:
         described = self.description
         # Among the columns that go, only empty ones matter to the rows: see `tidied`.
         n_empty = np.count_nonzero(np.delete(described.missing, columns) == self.values.shape[0])
-        by_column: Any = (described.missing, described.infinite, described.varies, described.counts)
-        by_row = (described.row_missing - n_empty, described.row_infinite)
-        vars(table)["description"] = Description(*[array[columns] for array in by_column], *by_row)  # type: ignore[call-arg]
+        by_column = {name: array[columns] for name, array in vars(described).items() if not name.startswith("row_")}
+        row_missing = described.row_missing - n_empty
+        vars(table)["description"] = replace(described, **by_column, row_missing=row_missing)
         return table
 
     def without(self, flawed: BoolArray, why: str) -> Table:
         """The table without some columns, for which there is a reason."""
-        left_out = self.left_out | {self.names[j]: why for j in np.flatnonzero(flawed).tolist()}
+        names = [self.names[j] for j in np.flatnonzero(flawed)]
+        left_out = self.left_out | {name: why.format(shlex.quote(name)) for name in names}
         return self.taking(np.flatnonzero(~flawed).tolist(), left_out=left_out)
 
-    def tidied(self, may_count: bool) -> Table:
-        """The table without empty columns and without a first column that counts the rows, if it may."""
-        N, table = self.values.shape[0], self
-        if (empty := self.description.missing == N).any():
-            table = self.without(empty, "empty")
-        if not (may_count and N > 2 and table.names[:1] == self.names[:1] and table.description.counts[:1].any()):
-            return table
-        notes = (*self.notes, f"{self.names[0]} counts the rows, so it is not used")
-        return table.taking(range(1, len(table.names)), notes=notes)
+    def tidied(self, keep: Names | None) -> Table:
+        """The table without empty columns, and without ids but for those to keep; None keeps all."""
+        if (empty := self.description.missing == self.values.shape[0]).any():
+            return self.without(empty, "empty").tidied(keep)
+        if keep is None or not self.names:
+            return self
+        ids = self._are_ids() & [name not in keep for name in self.names]
+        return self.without(ids, f"ids, which all differ: {REMEDY}") if ids.any() else self
+
+    def _are_ids(self) -> BoolArray:
+        """Which columns hold whole numbers that all differ, and ascend (not by chance) or are named like ids."""
+        described, (N, p) = self.description, self.values.shape
+        numbers = described.whole & (described.missing + described.infinite == 0)
+        ids: BoolArray = numbers & described.ascends
+        if math.lgamma(N + 1) < math.log(_CHANCE * p):  # then only 1, 2, 3, … in the first place are ids
+            ids &= (described.span == N - 1) & (np.arange(p) == 0) & (N > 2 and isinstance(self.row_names, range))
+        for j in np.flatnonzero(numbers & ~ids & (N > 2)).tolist():
+            if _ID.fullmatch(self.names[j]):
+                ids[j] = len(np.unique(np.concatenate([*self.taking([j]).blocks()]))) == N
+        return ids
+
+    def declared_missing(self, numbers: Sequence[float]) -> Table:
+        """The table with missing values in place of these numbers."""
+        if not numbers or not self.names:
+            return self
+        values = without(floats(self.values), numbers) if self.in_memory else replace(self.values, missing=numbers)
+        return replace(self, values=values)
+
+    def sentinels(self) -> list[str]:
+        """Numbers that seem to mean a missing value, each as a sentence with the remedy.
+
+        They are apart from all other values of a column, and in several cells; -1 and -9 in several columns.
+        """
+        described, sentences = self.description, []
+        for code, n in zip(_CODES.tolist(), described.codes.T, strict=True):
+            small = -9 <= code < 0
+            apart = described.low > code / 2 if code < 0 else described.high < code / 2
+            if small:  # -1 beside 0 and 1 may be an answer
+                apart = (described.low >= 0) & ((described.high > 1) | ~described.whole)
+            columns = np.flatnonzero((n > 0) & apart)
+            cells = int(n[columns].sum())
+            if len(columns) > 1 or (cells > 1 and not small):
+                listed = shortened([self.names[j] for j in columns])
+                remedy = f"give --missing {code} if it does"
+                sentences.append(f"{code} may mean a missing value in {cells} cells of {listed}: {remedy}")
+        return sentences
 
     def varying(self) -> Table:
         """The table without constant columns.
@@ -207,7 +280,9 @@ class Table:
         if missing and not drop:
             if kind == "missing":
                 text = f"{bad.sum()} of {N * p} cells ({bad.sum() / (N * p):.1%}) are missing: {columns}"
-                return replace(self, notes=(*self.notes, text))
+                table = replace(self, notes=(*self.notes, text))
+                vars(table)["description"] = described
+                return table
             whole = described.row_infinite == 0
         lost = int(N - whole.sum())
         if not drop:
@@ -259,21 +334,22 @@ def shortened(names: list[str], shown: int = _SHOWN) -> str:
 
 def print_notes(table: Table) -> None:
     """Print what the user should know about the table."""
-    reasons = [f"{name} ({why})" for name, why in table.left_out.items() if name != table.named_by]
-    notes = [f"row names: {table.named_by}"] if table.named_by else []
+    reasons = [f"{name or _NAMELESS} ({why})" for name, why in table.left_out.items() if name != table.named_by]
+    notes = [] if table.named_by is None else [f"row names: {table.named_by or _NAMELESS}"]
     notes += [f"left out: {shortened(reasons, 8)}"] if reasons else []
     if len(table.names) == 1:
         notes.append(f"only one numeric column, {table.names[0]}: there are no columns to group")
     if not table.named and not table.source.endswith(".npy"):
         notes.append("the first row holds numbers, so columns are called x0, x1, …: give --header if it holds names")
-    for text in (*notes, *table.notes):
+    for text in (*notes, *table.notes, *(f"warning: {text}" for text in table.sentinels())):
         note(text)
 
 
-def choose(source: str, names: Names, options: ReadingOptions, kept: Names, only: Names | None) -> Chosen:
-    """The columns of numbers, those that may be read for them or for row names, and those that only name rows.
+def choose(source: str, names: Names, options: ReadingOptions, kept: Names | None, only: Names | None) -> Chosen:
+    """The numbers of columns: of numbers, of those read for them or for row names, and of those that only name rows.
 
-    `kept` are returned as text and `only` are the only numbers, in this order.
+    `kept` are returned as text and `only` are the only numbers, in this order. The names of the columns of text come
+    last; with kept=None these are all but `only`.
 
     Raises
     ------
@@ -281,6 +357,7 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names, only
         Several columns have one name, one that is asked for is not there, or a pattern matches no column.
     """
     matching: dict[str, list[str]] = {}
+    asked = {*(only or ()), *(options.keep or ())}
     for option, patterns in (("--columns", options.columns or ()), ("--exclude", options.exclude or ())):
         for pattern in patterns:
             if not any(fnmatchcase(column, pattern) for column in names):
@@ -289,26 +366,41 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names, only
         matching[option] = [column for column in names if any(fnmatchcase(column, pattern) for pattern in patterns)]
     if only is None and options.columns:
         only = matching["--columns"]
-    dropped = {*(options.drop or ()), *matching["--exclude"]} - {*kept}
+    dropped = {*(options.drop or ()), *matching["--exclude"]} - {*(kept or ())}
+    if kept is None:
+        kept = [name for name in names if name not in {*dropped, *(only or ())}]
     times = Counter(names)
     if repeated := [name for name in times if times[name] > 1 and name not in dropped]:
         listed = shortened(repeated)
         remedy = f"rename them, or leave them out with --drop {shlex.quote(repeated[0])}"
         raise ValueError(f"{source} has columns of the same name: {listed}; {remedy}")
-    wanted = (*kept, *(options.drop or ()), *(only or ()))
+    wanted = (*kept, *(options.drop or ()), *(options.keep or ()), *(only or ()))
     if any(name not in times for name in wanted):
         raise lacking(source, names, wanted)
     apart, place = dropped | {*kept}, {name: j for j, name in enumerate(names)}
     read = [j for j, name in enumerate(names) if name not in apart]
     index = {j for j in read if (j == 0 and names[j] in _INDEX) or _LEVEL.fullmatch(names[j])}
+    index -= {place[name] for name in asked}
     columns = {*read} - index
     used = [place[name] for name in (names if only is None else only) if place[name] in columns]
-    return used, read, index
+    return used, read, index, kept
 
 
 def printable(names: Sequence[str]) -> tuple[str, ...]:
     """Names that cannot control the terminal they are printed on, and are empty only in the first place."""
     return tuple(_CONTROL.sub("\ufffd", name) or (f"column {j}" if j else "") for j, name in enumerate(names))
+
+
+def floats(values: Any) -> Any:
+    """Numbers in floating point; single precision stays."""
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def without(values: FloatArray, numbers: Sequence[float]) -> FloatArray:
+    """The values with NaN in place of some numbers, changed in place."""
+    for number in numbers:
+        values[values == values.dtype.type(number)] = np.nan
+    return values
 
 
 def texts_of(pieces: Iterable[Any]) -> list[str | None]:
