@@ -69,6 +69,12 @@ DEGENERATE = {
     "values of one row": case(
         "the rows of X that have values count 1: at least 2 are needed", np.r_[table()[:1], np.full((79, 6), np.nan)]
     ),
+    "values of two rows, weighted": case(
+        "the rows of X that have values count 2: at least 3 are needed",
+        np.r_[table()[:2], np.full((78, 6), np.nan)],
+        np.full(80, 1e3),
+        n_components=3,
+    ),
     "G > N": case("n_components=81 exceeds the n_samples=80 rows of X", n_components=81),
     "G = True": case(f"n_components=True {LEAST}", n_components=True),
     "n_init": case(f"n_init=2.5 {LEAST}", n_init=2.5),

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from blockmix.anndata import matrix
+from blockmix.command.description import floats, without
 from blockmix.command.options import ReadingOptions
-from blockmix.command.table import Names, Table, available_memory, choose, floats, lacking, printable, texts_of, without
+from blockmix.command.table import Names, Table, available_memory, choose, lacking, printable, texts_of
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows.files import FORMATS, ArrayFile, needed, source_of
 from blockmix.rows.streamed import Piece

@@ -6,7 +6,6 @@ return a table that can be fitted or raise one sentence that names the columns o
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections import Counter
@@ -20,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from blockmix.command.description import Description, describe, floats, without
 from blockmix.command.options import ReadingOptions
 from blockmix.command.output import note, progress_bar
-from blockmix.partition import BoolArray, FloatArray, IntArray
+from blockmix.partition import BoolArray, FloatArray
 from blockmix.rows import ArrayRows, opened
 from blockmix.rows.rows import chosen_rows, places, sampled
 
@@ -32,49 +32,8 @@ _SHOWN = 5  # names in a message
 _NAMELESS = "the first column, which has no name"
 _INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # including those that reverse text
-_ID = re.compile(
-    r"(?i:(.*[\W_])?(id|ids|uid|uuid|idx|index|key|no|nr|barcode|rownames?)\W*|(.*[\W_])?(sample|patient|subject|participant|"
-    r"person|respondent|donor|specimen|customer|client|user|student|case|record|row|obs|observation)s?"
-    r"[\W_]?(id|idx|no|nr|num|number|name|code|key)?\W*)|.*[a-z]I[Dd]"
-)
-_CHANCE = 10_000  # one in so many tables may have a column of data that is sorted by chance
 REMEDY = "--keep {} uses it"
-# Numbers that often mean a missing value.
-_CODES = np.array([-1, -9, -99, -999, -9999, 999, 9999, 99999])
 _LEVEL = re.compile(r"__index_level_\d+__")  # what pandas calls its index in parquet, wherever it stands
-
-
-@dataclass(frozen=True, eq=False)
-class Description:
-    """What one pass finds in N rows and p columns.
-
-    Attributes
-    ----------
-    missing, infinite : arrays of shape (p,)
-        Number of such cells.
-    varies, whole, ascends : arrays of shape (p,)
-        Whether a column has different values, only whole numbers, and values that each exceed the last.
-    span : array of shape (p,)
-        The last value less the first.
-    codes : array of shape (p, n)
-        Number of cells with each of `_CODES`.
-    low, high : arrays of shape (p,)
-        Limits of all other cells.
-    row_missing, row_infinite : arrays of shape (N,)
-        Number of such cells.
-    """
-
-    missing: IntArray
-    infinite: IntArray
-    varies: BoolArray
-    whole: BoolArray
-    ascends: BoolArray
-    span: FloatArray
-    codes: IntArray
-    low: FloatArray
-    high: FloatArray
-    row_missing: Any
-    row_infinite: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,31 +101,7 @@ class Table:
     @cached_property
     def description(self) -> Description:
         """What one pass finds in the columns."""
-        N, p = self.values.shape
-        missing, infinite = np.zeros(p, dtype=int), np.zeros(p, dtype=int)
-        row_missing, row_infinite = np.zeros(N, dtype=np.int32), np.zeros(N, dtype=np.int32)
-        first, last, low, high = (np.full(p, value) for value in (np.nan, -np.inf, np.inf, -np.inf))
-        varies, whole, ascends, start = np.zeros(p, dtype=bool), np.ones(p, dtype=bool), np.ones(p, dtype=bool), 0
-        codes = np.zeros((p, len(_CODES)), dtype=int)
-        for values in map(floats, self.blocks()):
-            rows = slice(start, start + len(values))
-            absent, unbounded = np.isnan(values), np.isinf(values)
-            missing += absent.sum(axis=0)
-            infinite += unbounded.sum(axis=0)
-            row_missing[rows], row_infinite[rows] = absent.sum(axis=1), unbounded.sum(axis=1)
-            first = np.where(np.isnan(first), values[np.argmax(~absent, axis=0), np.arange(p)], first)
-            varies |= ((values != first) & ~absent).any(axis=0)
-            whole &= (values == np.trunc(values)).all(axis=0)
-            ascends &= (values[0] > last) & (values[1:] > values[:-1]).all(axis=0)
-            other, last, start = ~absent, values[-1], rows.stop
-            for k, code in enumerate(_CODES):
-                codes[:, k] += (equal := values == code).sum(axis=0)
-                other &= ~equal
-            low = np.minimum(low, values.min(axis=0, where=other, initial=np.inf))
-            high = np.maximum(high, values.max(axis=0, where=other, initial=-np.inf))
-        with np.errstate(invalid="ignore"):  # infinite values
-            span = last - first
-        return Description(missing, infinite, varies, whole, ascends, span, codes, low, high, row_missing, row_infinite)
+        return describe(map(floats, self.blocks()), *self.values.shape)
 
     def taking(self, columns: Sequence[int], **changes: Any) -> Table:
         """The table with only some of the columns, in this order; these were described already."""
@@ -193,20 +128,10 @@ class Table:
             return self.without(empty, "empty").tidied(keep)
         if keep is None or not self.names:
             return self
-        ids = self._are_ids() & [name not in keep for name in self.names]
+        may_count = isinstance(self.row_names, range)
+        ids = self.description.ids(self.names, may_count, lambda j: np.concatenate([*self.taking([j]).blocks()]))
+        ids &= [name not in keep for name in self.names]
         return self.without(ids, f"ids, which all differ: {REMEDY}") if ids.any() else self
-
-    def _are_ids(self) -> BoolArray:
-        """Which columns hold whole numbers that all differ, and ascend (not by chance) or are named like ids."""
-        described, (N, p) = self.description, self.values.shape
-        numbers = described.whole & (described.missing + described.infinite == 0)
-        ids: BoolArray = numbers & described.ascends
-        if math.lgamma(N + 1) < math.log(_CHANCE * p):  # then only 1, 2, 3, … in the first place are ids
-            ids &= (described.span == N - 1) & (np.arange(p) == 0) & (N > 2 and isinstance(self.row_names, range))
-        for j in np.flatnonzero(numbers & ~ids & (N > 2)).tolist():
-            if _ID.fullmatch(self.names[j]):
-                ids[j] = len(np.unique(np.concatenate([*self.taking([j]).blocks()]))) == N
-        return ids
 
     def declared_missing(self, numbers: Sequence[float]) -> Table:
         """The table with missing values in place of these numbers."""
@@ -216,22 +141,12 @@ class Table:
         return replace(self, values=values)
 
     def sentinels(self) -> list[str]:
-        """Numbers that seem to mean a missing value, each as a sentence with the remedy.
-
-        They are apart from all other values of a column, and in several cells; -1 and -9 in several columns.
-        """
-        described, sentences = self.description, []
-        for code, n in zip(_CODES.tolist(), described.codes.T, strict=True):
-            small = -9 <= code < 0
-            apart = described.low > code / 2 if code < 0 else described.high < code / 2
-            if small:  # -1 beside 0 and 1 may be an answer
-                apart = (described.low >= 0) & ((described.high > 1) | ~described.whole)
-            columns = np.flatnonzero((n > 0) & apart)
-            cells = int(n[columns].sum())
-            if len(columns) > 1 or (cells > 1 and not small):
-                listed = shortened([self.names[j] for j in columns])
-                remedy = f"give --missing {code} if it does"
-                sentences.append(f"{code} may mean a missing value in {cells} cells of {listed}: {remedy}")
+        """Numbers that seem to mean a missing value, each as a sentence with the remedy."""
+        sentences = []
+        for code, counts in self.description.suspicious():
+            listed = shortened([self.names[j] for j in np.flatnonzero(counts)])
+            remedy = f"give --missing {code} if it does"
+            sentences.append(f"{code} may mean a missing value in {counts.sum()} cells of {listed}: {remedy}")
         return sentences
 
     def varying(self) -> Table:
@@ -389,18 +304,6 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names | Non
 def printable(names: Sequence[str]) -> tuple[str, ...]:
     """Names that cannot control the terminal they are printed on, and are empty only in the first place."""
     return tuple(_CONTROL.sub("\ufffd", name) or (f"column {j}" if j else "") for j, name in enumerate(names))
-
-
-def floats(values: Any) -> Any:
-    """Numbers in floating point; single precision stays."""
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
-
-
-def without(values: FloatArray, numbers: Sequence[float]) -> FloatArray:
-    """The values with NaN in place of some numbers, changed in place."""
-    for number in numbers:
-        values[values == values.dtype.type(number)] = np.nan
-    return values
 
 
 def texts_of(pieces: Iterable[Any]) -> list[str | None]:

@@ -57,8 +57,10 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
     else:
         weights = None if sample_weight is None else counts(sample_weight, X, least)
         rows = (opened(X, weights, allow_missing=True) if issparse(X) else ArrayRows.of(X, weights)).measured()
-    if 0 < rows.total_weight < least:
-        raise ValueError(f"the rows of X that have values count {rows.total_weight:g}: at least {least} are needed")
+    n_positive = rows.n_rows if rows.weights is None else int(np.count_nonzero(rows.weights))
+    counted = min(rows.total_weight, n_positive)
+    if 0 < counted < least:
+        raise ValueError(f"the rows of X that have values count {counted:g}: at least {least} are needed")
     return rows
 
 
