@@ -250,7 +250,8 @@ def shortened(names: list[str], shown: int = _SHOWN) -> str:
 def print_notes(table: Table) -> None:
     """Print what the user should know about the table."""
     reasons = [f"{name or _NAMELESS} ({why})" for name, why in table.left_out.items() if name != table.named_by]
-    notes = [] if table.named_by is None else [f"row names: {table.named_by or _NAMELESS}"]
+    name = table.named_by or f"{_NAMELESS}: --keep '' uses it"
+    notes = [] if table.named_by is None else [f"row names: {name}"]
     notes += [f"left out: {shortened(reasons, 8)}"] if reasons else []
     if len(table.names) == 1:
         notes.append(f"only one numeric column, {table.names[0]}: there are no columns to group")
