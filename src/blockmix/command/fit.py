@@ -337,12 +337,8 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
     }
     if isinstance(model, BlockDiagonalCovariance):
         return about | {"n_groups": model.n_groups_, "groups": model.groups_}
-    label, scores, names, groups = (
-        getattr(options, "label", None),
-        model.outlier_scores_,
-        table.names,
-        _group_texts(model),
-    )
+    label, scores = getattr(options, "label", None), model.outlier_scores_
+    names, groups = table.names, _group_texts(model)
     farthest = []
     outliers = model.outliers_ & tells_rows_apart(model)
     for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist():

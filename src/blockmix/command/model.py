@@ -120,7 +120,8 @@ def write_completed(options: ImputeOptions) -> None:
         raise ValueError(f"{options.model} holds a {kind}, which cannot fill missing values: use blockmix fit")
     table = _read_for_model(options.model, model, options.file, options, None)
     texts: dict[str, Any] = table.texts if table.named_by is None else {table.named_by: table.row_names}
-    head = sorted([*texts, *table.names], key=table.header.index)
+    names = {*texts, *table.names}
+    head = [name for name in table.header if name in names]
     n_cells = n_rows = 0
 
     def lines() -> Iterator[list[Any]]:

@@ -284,7 +284,8 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names | Non
         only = matching["--columns"]
     dropped = {*(options.drop or ()), *matching["--exclude"]} - {*(kept or ())}
     if kept is None:
-        kept = [name for name in names if name not in {*dropped, *(only or ())}]
+        others = {*names} - dropped - {*(only or ())}
+        kept = [name for name in names if name in others]
     times = Counter(names)
     if repeated := [name for name in times if times[name] > 1 and name not in dropped]:
         listed = shortened(repeated)
