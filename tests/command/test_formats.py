@@ -15,6 +15,7 @@ import pytest
 from optional import package
 from scipy import sparse
 
+from blockmix.command import formats
 from blockmix.command.options import ReadingOptions
 from blockmix.command.reading import read_table
 
@@ -160,11 +161,15 @@ def test_columns_of_lists_and_records_are_left_out(tmp_path: Path) -> None:
     assert table.left_out["many"] == "'[1, 2]'"
 
 
-def test_the_index_of_pandas_is_not_data(tmp_path: Path) -> None:
+def test_the_index_of_pandas_is_not_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     NUMBERS.drop(columns="id").iloc[[1, 2, 5]].to_parquet(tmp_path / "a.parquet")  # pandas puts its index last
     table = read_table(tmp_path / "a.parquet")
     assert table.names == ("a", "b") and table.named_by == "__index_level_0__"
     assert list(table.row_names) == ["1", "2", "5"]
+    monkeypatch.setattr(formats, "LARGE", 3)
+    large = read_table(tmp_path / "a.parquet")
+    assert large.names == ("a", "b")
+    assert large.left_out["__index_level_0__"] == "row names: --keep __index_level_0__ uses it"
 
 
 def test_columns_of_other_types(tmp_path: Path) -> None:

@@ -59,6 +59,10 @@ def test_a_column_without_a_name_that_was_left_out_is_left_out_again() -> None:
     np.save("a.npy", X)
     run("fit", "a.npy", "--components", "1", "--out", "out")
     assert run("predict", "out/model.blockmix", "a.npy").stdout == Path("out/rows.csv").read_text()
+    X[3, 2] = np.nan
+    np.save("holes.npy", X)
+    run("impute", "out/model.blockmix", "holes.npy")
+    assert list(pd.read_csv("holes-imputed.csv")) == ["x0", "x2", "x3"]
 
 
 def test_predictions_of_pieces_are_written_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from blockmix.anndata import matrix
 from blockmix.command.description import floats, without
 from blockmix.command.options import ReadingOptions
-from blockmix.command.table import Names, Table, available_memory, choose, lacking, printable, texts_of
+from blockmix.command.table import REMEDY, Names, Table, available_memory, choose, lacking, printable, texts_of
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows.files import FORMATS, ArrayFile, needed, source_of
 from blockmix.rows.streamed import Piece
@@ -139,10 +140,11 @@ def from_file(source: str, file: Path, options: ReadingOptions, kept: Names | No
     if kept and not named:
         raise ValueError(f"{source} is a matrix without names, so it has no column {kept[0]!r}")
     names = printable(rows.schema.names) if named else tuple(f"x{j}" for j in range(rows.n_columns))
-    used, _, _, kept = choose(source, names, options, kept, only)
+    used, _, index, kept = choose(source, names, options, kept if named else (), only)
     types = {j: str(rows.schema.types[j])[:30] for j in used} if named else {}
     left_out = {names[j]: types[j] for j in types if not _NUMBER.fullmatch(types[j])}
     numeric = [j for j in used if names[j] not in left_out]
+    left_out |= {names[j]: f"row names: {REMEDY.format(quote(names[j]))}" for j in index}
     values: Any = FileRows(rows, list(names), np.arange(len(names)), (N, len(names))).taking(numeric)
     notes = (f"{source} is read in pieces, as often as needed, because it is large",) if large else ()
     if not large:
