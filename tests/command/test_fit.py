@@ -247,9 +247,9 @@ def test_columns_of_a_large_file_that_are_no_data_are_left_out(small_limit: None
     frame.to_parquet("wine.parquet", row_group_size=50)
     done = run("fit", "wine.parquet", "--components", "1", "--out", "out")
     left_out = summary_of("out")["left_out"]
-    assert set(left_out) == {"when", "kind", "empty", "constant"}
+    assert set(left_out) == {"n", "when", "kind", "empty", "constant"}
     assert (left_out["empty"], left_out["constant"]) == ("empty", "constant")
-    assert "n counts the rows, so it is not used" in done.stderr
+    assert "n (ids, which all differ: --keep n uses it)" in done.stderr
     assert list(blockmix.load("out/model.blockmix").feature_names_in_) == list(wine().columns[1:-1])
 
 

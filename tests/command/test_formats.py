@@ -15,6 +15,7 @@ import pytest
 from optional import package
 from scipy import sparse
 
+from blockmix.command import formats
 from blockmix.command.options import ReadingOptions
 from blockmix.command.reading import read_table
 
@@ -115,13 +116,22 @@ def test_a_file_that_is_not_what_its_name_says(ending: str, tmp_path: Path) -> N
 
 
 def test_arrays_other_than_matrices_of_numbers_are_refused(tmp_path: Path) -> None:
-    for array in (np.arange(3.0), np.array([["a"]]), np.zeros((0, 3))):
+    for array in (np.arange(3.0), np.array([["a"]]), np.zeros((0, 3)), np.zeros((3, 0))):
         np.save(tmp_path / "bad.npy", array)
         with pytest.raises(ValueError, match=r"holds (an array of shape|values of type)|has no rows"):
             read_table(tmp_path / "bad.npy")
     np.save(tmp_path / "object.npy", np.array([[{}]]), allow_pickle=True)
     with pytest.raises(ValueError, match=r"cannot be read as a \.npy file"):
         read_table(tmp_path / "object.npy")
+
+
+@pytest.mark.parametrize("shape", ["(6, 2)", "(9999999999, 2)"])
+def test_an_array_that_is_cut_off_is_one_sentence(shape: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "cut.npy", EXPECTED)
+    content = (tmp_path / "cut.npy").read_bytes().replace(b"(6, 2)", shape.encode())
+    (tmp_path / "cut.npy").write_bytes(content[:-8])
+    with pytest.raises(ValueError, match=r"cut\.npy ends before its array does: copy it again or save it again$"):
+        read_table(tmp_path / "cut.npy")
 
 
 @pytest.mark.parametrize(
@@ -151,11 +161,15 @@ def test_columns_of_lists_and_records_are_left_out(tmp_path: Path) -> None:
     assert table.left_out["many"] == "'[1, 2]'"
 
 
-def test_the_index_of_pandas_is_not_data(tmp_path: Path) -> None:
+def test_the_index_of_pandas_is_not_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     NUMBERS.drop(columns="id").iloc[[1, 2, 5]].to_parquet(tmp_path / "a.parquet")  # pandas puts its index last
     table = read_table(tmp_path / "a.parquet")
     assert table.names == ("a", "b") and table.named_by == "__index_level_0__"
     assert list(table.row_names) == ["1", "2", "5"]
+    monkeypatch.setattr(formats, "LARGE", 3)
+    large = read_table(tmp_path / "a.parquet")
+    assert large.names == ("a", "b")
+    assert large.left_out["__index_level_0__"] == "row names: --keep __index_level_0__ uses it"
 
 
 def test_columns_of_other_types(tmp_path: Path) -> None:

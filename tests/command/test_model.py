@@ -59,6 +59,10 @@ def test_a_column_without_a_name_that_was_left_out_is_left_out_again() -> None:
     np.save("a.npy", X)
     run("fit", "a.npy", "--components", "1", "--out", "out")
     assert run("predict", "out/model.blockmix", "a.npy").stdout == Path("out/rows.csv").read_text()
+    X[3, 2] = np.nan
+    np.save("holes.npy", X)
+    run("impute", "out/model.blockmix", "holes.npy")
+    assert list(pd.read_csv("holes-imputed.csv")) == ["x0", "x2", "x3"]
 
 
 def test_predictions_of_pieces_are_written_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +85,8 @@ def test_impute_fills_missing_values_and_nothing_else() -> None:
     done = run("impute", "out/model.blockmix", "holes.csv")
     assert "Written: holes-imputed.csv, with 40 missing values filled in 40 of 178 rows" in done.stdout
     found = pd.read_csv("holes-imputed.csv")
-    assert list(found["id"]) == list(given["id"])
+    pd.testing.assert_frame_equal(found[["id", "kind"]], given[["id", "kind"]])
+    assert list(found) == list(given)
     columns = list(wine().columns[1:-1])
     observed = given[columns].notna().to_numpy()
     # Observed cells keep their last bit.

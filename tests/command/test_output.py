@@ -145,6 +145,27 @@ def test_a_terminal_that_shows_only_ascii(wine_csv: str) -> None:
     assert done.stdout.splitlines()[1].startswith("gr\\xf6\\xdfe,")
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_folders_of_killed_processes_are_removed_and_no_others(inside: bool) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    out = Path("out")
+    place = out if inside else Path()
+    place.mkdir(exist_ok=True)
+    with output.folder(Path("other"), "mixture") as scratch:
+        name = scratch.name.replace(str(os.getpid()), str(gone.pid))
+        kept = [scratch.name.replace(output._HOST, "elsewhere"), name.replace("-", "+"), name.replace(".part", ".py")]
+        for each in (name, *kept):
+            place.joinpath(each).mkdir()
+            place.joinpath(each, "rows.csv").touch()
+        swapping = place / name.replace(str(gone.pid), f"0{gone.pid}")  # the same number, as another name
+        (swapping / "old").mkdir(parents=True)
+        with output.folder(out, "mixture"):
+            assert scratch.is_dir()
+            assert not place.joinpath(name).exists()
+            assert all(place.joinpath(each).is_dir() for each in (*kept, swapping.name))
+
+
 @pytest.mark.parametrize(
     ("redirection", "warning"),
     [

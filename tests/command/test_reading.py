@@ -58,11 +58,52 @@ def test_quoted_names_contain_line_ends(tmp_path: Path) -> None:
         ("a\tb\n1,5\t2\n", ","),
         ("a\tb\n1,500\t12,000,000\n", "."),  # thousands
         ("a\tb\n1,500\t2.5\n", "."),
+        ("a;b\n1.500;2,5\n", ","),
+        ("a;b\n1.500.000;3\n", ","),
+        ("a;b\n1,500,000;3\n", "."),
+        ("a;b\n1,500.5;3\n", "."),
+        ('a,b\n"0,153","4,200"\n', ","),
+        ("a;b\n1;3\n", ""),  # unknown
         ("a,b\n1,5\n", "."),
     ],
 )
 def test_decimal_signs(text: str, decimal: str) -> None:
     assert recognize(text).decimal == decimal
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "grouped"),
+    [
+        ("a;b\n1.234,5;2\n-12.345.678;3,5\n999;1\n", [1234.5, -12345678, 999], "1.234 is read as 1234: a"),
+        ('a,b\n"1,234.5",2\n"-12,345,678",3\n999,1\n', [1234.5, -12345678, 999], "1,234 is read as 1234: a"),
+        ("a,b\n1\u00a0234.5,2\n\u221212\u202f345\u202f678,3\n\u22120.5,1\n", [1234.5, -12345678, -0.5], None),
+        ("a;b\n1 234,5;2\n12'345'678;3\n-7;1\n", [1234.5, 12345678, -7], None),
+        ("a;b\n1.234;2,5\n2.345;3\n3;4\n", [1234, 2345, 3], "1.234 is read as 1234: a"),
+        ("sep=;\na;b\n1,5;2\n2,5;3\n1;4\n", [1.5, 2.5, 1], None),
+        ("sep=|\r\na|b\r\n1,5|2\r\n3|4\r\n", [1.5, 3], None),
+    ],
+)
+def test_numbers_as_people_write_them(text: str, values: list[float], grouped: str | None, tmp_path: Path) -> None:
+    table = read(tmp_path, text)
+    assert table.names == ("a", "b")
+    assert table.values[:, 0].tolist() == values
+    assert table.notes == ((grouped,) if grouped else ())
+
+
+def test_a_first_row_of_such_numbers_is_not_a_header(tmp_path: Path) -> None:
+    assert len(read(tmp_path, "\u22121.5,1\u00a0000\n2,3\n5,2\n").values) == 3
+
+
+def test_a_sign_that_no_number_of_the_sample_shows(tmp_path: Path) -> None:
+    # Red if 1.234 is taken for thousands because semicolons suggest a decimal comma.
+    text = "a;b\n" + "1;3\n" * 60 + "1.234;2,5\n"
+    assert read(tmp_path, text).values[-1].tolist() == [1.234, 2.5]
+
+
+@pytest.mark.parametrize("cell", ["0,53", "1,2345", "12,34,567", "1.234.5"])
+def test_what_is_not_a_number_stays_text(cell: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"has text in columns of numbers: a \\('{cell}' in row 4\\)"):
+        read(tmp_path, f'a,b\n1.5,2\n2.5,3\n3.5,1\n"{cell}",4\n')
 
 
 @pytest.mark.parametrize("sign", ["\t", " ", ",", ";"])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from commands import read
 
-from blockmix.command.table import Table
+from blockmix.command import formats
+from blockmix.command.options import ReadingOptions
+from blockmix.command.reading import read_table
+from blockmix.command.table import Table, print_notes
 
 
 def test_many_batches_are_one_table(tmp_path: Path) -> None:
@@ -47,11 +52,99 @@ def test_an_index_names_the_rows(name: str, tmp_path: Path) -> None:
     assert list(table.row_names) == ["7", "9", "8"]
 
 
-def test_a_first_column_that_counts_is_not_data(tmp_path: Path) -> None:
-    table = read(tmp_path, "n,a\n1,5\n2,7\n3,6\n")
-    assert table.names == ("a",)
-    assert table.notes == ("n counts the rows, so it is not used",)
+def csv_of(**columns: Any) -> str:
+    return "\n".join([",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))])
+
+
+ROWS = np.random.default_rng(0).permutation(30)
+SHUFFLED = ROWS * 7 + 3
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("n", range(30)), ("n", range(1000, 1030)), ("n", SHUFFLED[SHUFFLED.argsort()] ** 2)]
+    + [(name, SHUFFLED) for name in ("id", "Patient", "sample_id", "PassengerId", "customer no", "subject.nr")],
+)
+def test_ids_are_left_out_wherever_they_stand(name: str, values: Any, tmp_path: Path) -> None:
+    a, b = np.sin(ROWS), np.cos(ROWS)
+    for columns in ({name: values, "a": a, "b": b}, {"a": a, "b": b, name: values}):
+        table = read(tmp_path, csv_of(**columns))
+        assert table.names == ("a", "b")
+        assert list(table.left_out) == [name]
+        assert f"--keep {shlex.quote(name)} uses it" in table.left_out[name]
+        assert read(tmp_path, csv_of(**columns), keep=[name]).names == tuple(columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("n", SHUFFLED),  # in no order
+        ("id", SHUFFLED // 8),  # classes
+        ("id", SHUFFLED + 0.5),  # measured
+        ("width", SHUFFLED),  # ends with id
+        ("n", [*range(29), 5]),
+    ],
+)
+def test_whole_numbers_that_are_not_ids_stay(name: str, values: Any, tmp_path: Path) -> None:
+    assert read(tmp_path, csv_of(a=np.sin(ROWS), **{name: values})).names == ("a", name)
+
+
+def test_few_rows_may_ascend_by_chance(tmp_path: Path) -> None:
     assert read(tmp_path, "n,a\n1,5\n2,7\n4,6\n").names == ("n", "a")
+    assert read(tmp_path, "a,n\n5,1\n7,2\n6,3\n").names == ("a", "n")
+    assert read(tmp_path, "n,a\n1,5\n2,7\n3,6\n").names == ("a",)  # counts the rows
+
+
+def test_a_column_to_keep_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has no column 'idd': did you mean 'id'"):
+        read(tmp_path, "id,a\n1,5\n2,7\n", keep=["idd"])
+
+
+def test_an_index_that_repeats_is_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Red if the column vanishes without a word.
+    text = ",a,b\n0,1.5,2\n0,3.5,4\n1,5,6\n"
+    table = read(tmp_path, text)
+    assert table.names == ("a", "b")
+    print_notes(table)
+    assert "left out: the first column, which has no name (it " in capsys.readouterr().err
+    assert read(tmp_path, text, keep=[""]).names == ("", "a", "b")
+    print_notes(read(tmp_path, ",a,b\n7,1,2\n9,3,4\n8,5,6\n"))
+    assert "row names: the first column, which has no name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npy"])
+@pytest.mark.parametrize("large", [False, True])
+def test_a_number_that_means_missing_is_compared_as_a_number(
+    ending: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "LARGE", 3 if large else 1000)
+    values, file = np.array([[-99, 2.5], [3, -99], [4, 5.0]]), tmp_path / f"t.{ending}"
+    frame = pd.DataFrame(values, columns=["x0", "x1"])
+    if ending == "npy":
+        np.save(file, values)
+    else:
+        getattr(frame, f"to_{ending}")(file, index=False)
+    table = read_table(file, ReadingOptions(missing=["-99"]))
+    np.testing.assert_array_equal(np.concatenate([*table.blocks()]), np.where(values == -99, np.nan, values))
+    assert table.description.missing.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("code", "n_columns", "named"),
+    [(-99, 1, True), (999, 1, True), (-9999, 2, True), (-1, 2, True), (-9, 2, True), (-1, 1, False), (-8, 2, False)],
+)
+def test_codes_of_missing_values_are_named(code: int, n_columns: int, named: bool) -> None:
+    values = np.abs(np.random.default_rng(0).standard_normal((40, 3))) * 20
+    values[3:6, :n_columns] = code
+    names = ", ".join("abc"[:n_columns])
+    expected = f"{code} may mean a missing value in {3 * n_columns} cells of {names}: give --missing {code} if it does"
+    assert Table("t.csv", ("a", "b", "c"), values, range(40)).sentinels() == [expected] * named
+
+
+def test_numbers_among_others_are_not_codes() -> None:
+    rng = np.random.default_rng(0)
+    for values in (rng.integers(-1, 2, (99, 3)), rng.integers(-20, 20, (99, 3)), rng.integers(900, 1100, (99, 3))):
+        assert Table("t.csv", ("a", "b", "c"), values.astype(float), range(99)).sentinels() == []
 
 
 def test_a_first_column_that_is_not_wanted_names_the_rows(tmp_path: Path) -> None:

@@ -307,6 +307,7 @@ def test_a_topic_without_documents_comes_last_and_is_blank() -> None:
         (["a text", None], None, {}, "document 1 is None, which is not text"),
         (["a text", "caf\xe9".encode("latin-1")], None, {}, "document 1 is not valid UTF-8"),
         (["", "  ", "the of"], None, {}, "documents contain only stop words"),
+        (["12 345", "\U0001f600", b"x"], None, {}, "documents contain no words, which have two or more letters"),
         (["same words"] * 4, None, {}, "no term distinguishes the documents"),
         (TEXTS[:1], None, {}, "n_topics=2 needs at least 2 documents, but documents has 1"),
         ([], None, {}, "documents is empty"),

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from fits import LABELS, Fit, quiet, table
+from optional import package
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering
 
@@ -66,6 +68,12 @@ DEGENERATE = {
     ),
     "values of one row": case(
         "the rows of X that have values count 1: at least 2 are needed", np.r_[table()[:1], np.full((79, 6), np.nan)]
+    ),
+    "values of two rows, weighted": case(
+        "the rows of X that have values count 2: at least 3 are needed",
+        np.r_[table()[:2], np.full((78, 6), np.nan)],
+        np.full(80, 1e3),
+        n_components=3,
     ),
     "G > N": case("n_components=81 exceeds the n_samples=80 rows of X", n_components=81),
     "G = True": case(f"n_components=True {LEAST}", n_components=True),
@@ -123,8 +131,9 @@ def test_degenerate_input_is_refused_with_the_value(name: str) -> None:
         pd.Categorical(["low", "high"] * 40),
         pd.Series(["low", "high"] * 40, dtype="string"),
         pd.date_range("2020-01-01", periods=80),
+        pd.period_range("2020-01", periods=80, freq="M"),
     ],
-    ids=["categories", "strings", "dates"],
+    ids=["categories", "strings", "dates", "periods"],
 )
 def test_columns_of_a_data_frame_that_hold_no_numbers_are_named(values: Any) -> None:
     # Red if the words of pandas or NumPy, which name no column, get through, or if missing integers are called text.
@@ -134,6 +143,18 @@ def test_columns_of_a_data_frame_that_hold_no_numbers_are_named(values: Any) -> 
         ValueError, match=r"^column level holds text or dates, not numbers: drop or encode such columns"
     ):
         Fit().fit(X)
+
+
+@pytest.mark.parametrize("model", [Fit(2), BlockDiagonalCovariance(), FactorBiclustering(2, 2)])
+def test_what_is_not_yet_a_table_is_refused_with_the_remedy(model: Any) -> None:
+    twice = pd.DataFrame(table(), columns=["a", "b", "a", "c", "b", "d"])
+    for X, sentence in (
+        (twice, "X has several columns of the same name: a, b; rename or drop them"),
+        (pl.DataFrame(table()).lazy(), r"X is a LazyFrame, whose rows are not known yet: give X.collect\(\)"),
+        (package("anndata").AnnData(table()), r"X is an AnnData: call blockmix.anndata.fit\(X\), or .* X.to_df\(\)"),
+    ):
+        with pytest.raises(ValueError, match=f"^{sentence}$"):
+            model.fit(X)
 
 
 @pytest.mark.parametrize("kind", [object, str])
@@ -149,7 +170,8 @@ def test_columns_of_an_array_that_hold_no_numbers_are_named(model: Any, kind: An
 
 def test_infinity_in_an_array_is_counted_by_column() -> None:
     X = table()
-    X[3, 1] = X[4, 5] = X[5, 5] = np.inf
+    X[3, 1] = X[4, 5] = np.inf
+    X[5, 5] = -np.inf
     for model in (Fit(2), BlockDiagonalCovariance(), FactorBiclustering(2, 2)):
         with pytest.raises(ValueError, match=r"infinity in column 1 \(1\), 5 \(2\): the number of such cells"):
             model.fit(X)

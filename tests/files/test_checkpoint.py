@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from blockmix import GaussianBiclustering, load
 from blockmix.em.loop import Progress
 from blockmix.estimators.stored import VALUES
 from blockmix.files.archive import reading
-from blockmix.files.values import unpack
+from blockmix.files.values import unpack, write_object
 from blockmix.grouping import Proposal
 from blockmix.partition import Partition
 
@@ -182,6 +183,26 @@ def test_a_chunk_that_fails_leaves_the_checkpoint_intact(tmp_path: Path) -> None
         fitted(path, lambda: chunks(False))
     assert 2 < len(only(path).trace) < 9
     assert_equal_fit(fitted(path, lambda: chunks(True)), fitted(None, lambda: chunks(True)))
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_stop_the_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, calls = tmp_path / "fit", iter(range(10**6))
+    with pytest.raises(FileNotFoundError, match=r"the folder of the checkpoint .* does not exist"):
+        fitted(tmp_path / "nowhere" / "fit")
+
+    def full(*values: Any) -> None:
+        if next(calls) >= 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_object(*values)
+
+    monkeypatch.setattr("blockmix.files.checkpoint.write_object", full)
+    with pytest.warns(UserWarning, match="the checkpoint .*fit cannot be written .No space left") as caught:
+        model = fitted(path)
+    assert len(caught) == 1
+    assert next(calls) > 10
+    assert_equal_fit(model, fitted(None))
 
 
 ANOTHER = "is the checkpoint of a fit"

@@ -73,6 +73,8 @@ def test_two_thousand_columns_with_stability_stay_below_four_megabytes(tmp_path:
         ({"X": pd.DataFrame({"hue": [1.0]})}, "feature names"),
         ({"path": "."}, "is a folder"),
         ({"path": "none/a.html"}, "make it first"),
+        ({"model": "a.html"}, "not a str: the order is model, path, X"),
+        ({"X": "a.html", "path": np.eye(3)}, "path is a ndarray, not the name of a file: the order is model, path, X"),
         ({"model": TopicBiclustering()}, "not a TopicBiclustering: call write_topics"),
     ],
 )
@@ -80,7 +82,8 @@ def test_bad_input_is_refused_and_an_existing_page_stays(
     wine: Any, tmp_path: Path, arguments: Any, message: str
 ) -> None:
     (tmp_path / "a.html").write_text("before")
-    path = tmp_path / arguments.pop("path", "a.html")
+    path = arguments.pop("path", "a.html")
+    path = tmp_path / path if isinstance(path, str) else path
     with pytest.raises((TypeError, ValueError, FileNotFoundError), match=message):
         write_report(**{"model": wine.model, "path": path, "X": wine.X, **arguments})
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.html", "before")]

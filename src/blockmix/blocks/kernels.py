@@ -7,14 +7,55 @@ Correlations are given by `Entries`, as arrays or as rows.
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
 
 from blockmix.partition import FloatArray, IntArray
 
-compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
+F = TypeVar("F")
+
+
+def jit(**options: Any) -> Callable[[F], F]:
+    """Decorate a loop to be compiled at its first call, and stored where Numba finds a folder to write to.
+
+    Numba raises an exception if there is no such folder, or if it is full. Here the loop is compiled again instead.
+    """
+
+    def decorated(loop: F) -> F:
+        dispatcher: Any = njit(nogil=True, **options)(loop)
+        try:
+            dispatcher.enable_caching()
+        except RuntimeError:
+            _warn_not_stored()
+        else:
+            store = dispatcher._cache
+            store.save_overload = partial(_store, store.save_overload)
+        return dispatcher  # type: ignore[no-any-return]
+
+    return decorated
+
+
+def _store(save: Callable[..., object], *compilation: Any) -> None:
+    try:
+        save(*compilation)
+    except OSError:
+        _warn_not_stored()
+
+
+@cache  # once
+def _warn_not_stored() -> None:
+    remedy = "set NUMBA_CACHE_DIR to a folder with space that can be written to"
+    warnings.warn(f"compiled loops cannot be stored, so each process compiles them again: {remedy}", stacklevel=2)
+
+
+# Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+compiled = jit(error_model="numpy", fastmath=FAST)
 
 
 @compiled
@@ -96,7 +137,7 @@ def strongest_tree(S: Any) -> Any:
     return edges, covariance, deviance
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def node_logdets(R: Any, tree: FloatArray, order: IntArray, span: IntArray, largest: float) -> FloatArray:
     """log|R_AA| for the columns A of every node with fewer than `largest` columns, else 0, shape (2p − 1,).
 
@@ -129,7 +170,7 @@ def node_logdets(R: Any, tree: FloatArray, order: IntArray, span: IntArray, larg
     return logdets
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def full_deviances(R: Any, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
     """log|R_v| + c of every node with fewer than `largest` columns, else infinite, shape (2p − 1,)."""
     deviances = node_logdets(R, tree, np.arange(len(tree) + 1), span, largest)
@@ -439,7 +480,7 @@ def normalize(flat: Any, mass: Any, shift: Any, added: Any, divisors: Any, order
     return least
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
     """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
     for lo, hi, offset in blocks:

@@ -79,7 +79,10 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
     out = options.out or Path(f"{stem_of(options.file)}-blockmix")
     # The folder comes first: if it cannot be written to, better to know before hours of work.
     with output.folder(out, kind, options.file) as folder:
-        table, fitted = fit(_table_to_fit(options) if table is None else table, options)
+        table = _table_to_fit(options) if table is None else table
+        doubts = table.sentinels()
+        table, fitted = fit(table, options)
+        fitted = replace(fitted, warnings=[*doubts, *(fitted.warnings or ())])
         if options.stability and not fitted.interrupted:
             try:
                 stability, cut = measure(fitted.model, table, options, getattr(fitted.model, "random_state", None) or 0)
@@ -195,9 +198,11 @@ def compile_loops() -> None:
 
     methods = {"on_start": on_start, "on_end": lambda self, event: output.raise_dropped(before)}
     listener = type("Listener", (event.Listener,), methods)()
-    with warnings.catch_warnings(), event.install_listener("numba:compile", listener):
-        warnings.simplefilter("ignore")  # this fit is not the one that was asked for
+    with warnings.catch_warnings(record=True) as caught, event.install_listener("numba:compile", listener):
+        warnings.simplefilter("always")
         GaussianBiclustering(2, random_state=0, max_iter=2).fit(np.random.default_rng(0).standard_normal((40, 6)))
+    for text in [str(warning.message) for warning in caught if "NUMBA_CACHE_DIR" in str(warning.message)]:
+        note(f"warning: {text}")  # others are of a fit that was not asked for
     output.raise_dropped(before)
 
 
@@ -332,12 +337,8 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
     }
     if isinstance(model, BlockDiagonalCovariance):
         return about | {"n_groups": model.n_groups_, "groups": model.groups_}
-    label, scores, names, groups = (
-        getattr(options, "label", None),
-        model.outlier_scores_,
-        table.names,
-        _group_texts(model),
-    )
+    label, scores = getattr(options, "label", None), model.outlier_scores_
+    names, groups = table.names, _group_texts(model)
     farthest = []
     outliers = model.outliers_ & tells_rows_apart(model)
     for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist():

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
 
 from blockmix.anndata import matrix
+from blockmix.command.description import floats, without
 from blockmix.command.options import ReadingOptions
-from blockmix.command.table import Names, Table, available_memory, choose, lacking, printable, texts_of
+from blockmix.command.table import REMEDY, Names, Table, available_memory, choose, lacking, printable, texts_of
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows.files import FORMATS, ArrayFile, needed, source_of
 from blockmix.rows.streamed import Piece
@@ -54,6 +56,8 @@ class FileRows:
     shape : (N, p)
     complete : bool
         Whether rows with values that are not finite are left out.
+    missing : sequence of float
+        Numbers that mean a missing value.
     listeners : list of functions
         Each is called with the share of the rows read so far in a pass.
     """
@@ -63,6 +67,7 @@ class FileRows:
     places: IntArray
     shape: tuple[int, int]
     complete: bool = False
+    missing: Sequence[float] = ()
     listeners: list[Callable[[float], object]] = field(default_factory=list)
 
     @property
@@ -74,7 +79,7 @@ class FileRows:
     def dtype(self) -> np.dtype[Any]:
         """Type of the values as stored."""
         stored: np.dtype[Any] = self.file.dtype
-        return stored
+        return floats(np.empty(0, stored)).dtype if self.missing else stored
 
     def taking(self, columns: Sequence[int]) -> FileRows:
         """Only some of the columns, in this order."""
@@ -103,14 +108,15 @@ class FileRows:
 
     def _read(self, piece: Piece) -> FloatArray:
         values: FloatArray = np.asarray(piece.read())
-        return values if values.shape[1] == len(self.places) else values[:, self.places]
+        values = values if values.shape[1] == len(self.places) else values[:, self.places]
+        return without(floats(values), self.missing) if self.missing else values
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process has no bar to move."""
         return {**self.__dict__, "listeners": []}
 
 
-def from_file(source: str, file: Path, options: ReadingOptions, kept: Names, only: Names | None) -> Any:
+def from_file(source: str, file: Path, options: ReadingOptions, kept: Names | None, only: Names | None) -> Any:
     """A workbook as text, a small file of columns as cells, and everything else as a table.
 
     A file that can be read in pieces stays where it is if it is large, as a folder always does.
@@ -134,20 +140,21 @@ def from_file(source: str, file: Path, options: ReadingOptions, kept: Names, onl
     if kept and not named:
         raise ValueError(f"{source} is a matrix without names, so it has no column {kept[0]!r}")
     names = printable(rows.schema.names) if named else tuple(f"x{j}" for j in range(rows.n_columns))
-    used, _, _ = choose(source, names, options, kept, only)
+    used, _, index, kept = choose(source, names, options, kept if named else (), only)
     types = {j: str(rows.schema.types[j])[:30] for j in used} if named else {}
     left_out = {names[j]: types[j] for j in types if not _NUMBER.fullmatch(types[j])}
     numeric = [j for j in used if names[j] not in left_out]
+    left_out |= {names[j]: f"row names: {REMEDY.format(quote(names[j]))}" for j in index}
     values: Any = FileRows(rows, list(names), np.arange(len(names)), (N, len(names))).taking(numeric)
     notes = (f"{source} is read in pieces, as often as needed, because it is large",) if large else ()
     if not large:
-        values = _floats(np.concatenate([piece.read() for piece in values.pieces()]))
+        values = floats(np.concatenate([piece.read() for piece in values.pieces()]))
     texts = {name: texts_of(rows.column(rows.names[names.index(name)])) for name in kept}
     chosen = tuple(names[j] for j in numeric)
-    return Table(source, chosen, values, range(1, N + 1), texts, left_out, named, notes=notes)
+    return Table(source, chosen, values, range(1, N + 1), texts, left_out, named, notes=notes, header=names)
 
 
-def _annotated(source: str, file: Path, options: ReadingOptions, kept: Names, only: Names | None) -> Table:
+def _annotated(source: str, file: Path, options: ReadingOptions, kept: Names | None, only: Names | None) -> Table:
     """The table of an AnnData: names of rows and columns, and classes of the rows in obs."""
     adata = needed("anndata", "anndata").read_h5ad(file)
     values = matrix(adata, options.layer)
@@ -161,16 +168,12 @@ def _annotated(source: str, file: Path, options: ReadingOptions, kept: Names, on
         values = values.toarray()
     if len(values) == 0:
         raise ValueError(f"{source} has no rows")
+    kept = list(map(str, adata.obs)) if kept is None else kept
     if any(name not in adata.obs for name in kept):
         raise lacking(source, list(adata.obs.columns), kept)
     texts = {name: [None if cell != cell else str(cell) for cell in adata.obs[name]] for name in kept}
     names = tuple(map(str, adata.var_names))
-    used, _, _ = choose(source, names, options, (), only)
+    used, *_ = choose(source, names, options, (), only)
     chosen = tuple(names[j] for j in used)
-    values = _floats(values if chosen == names else values[:, used])
-    return Table(source, chosen, values, list(map(str, adata.obs_names)), texts)
-
-
-def _floats(values: Any) -> Any:
-    """Numbers in floating point; single precision stays."""
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    values = floats(values if chosen == names else values[:, used])
+    return Table(source, chosen, values, list(map(str, adata.obs_names)), texts, header=(*kept, *names))

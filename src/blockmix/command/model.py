@@ -25,11 +25,11 @@ from blockmix.command.fit import ROW_HEAD, agreement, row_lines, write_page
 from blockmix.command.options import ImputeOptions, PredictOptions, ReadingOptions, ReportOptions, StabilityOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
-from blockmix.command.table import Table, print_notes
+from blockmix.command.table import Names, Table, print_notes
 from blockmix.command.topics import TOPIC_HEAD, read_documents
 from blockmix.estimators.validation import takes_missing
 from blockmix.files.archive import replacing
-from blockmix.partition import IntArray, column_names
+from blockmix.partition import IntArray
 from blockmix.selection import CRITERIA, KINDS, SelectionRow
 
 _MARK = b'id="report-data"'  # in every page that blockmix writes
@@ -50,7 +50,7 @@ def predict_rows(options: PredictOptions, line: str) -> None:
     else:
         head, n_clusters = ROW_HEAD, len(model.weights_)
         head = head if hasattr(model, "outlier_scores_") else head[:3]
-        table = _read_for_model(options.model, model, options.file, options, label)
+        table = _read_for_model(options.model, model, options.file, options, kept)
         X = table.X
     N = table.values.shape[0]
     clusters: IntArray = np.empty(N, dtype=np.int32)
@@ -93,11 +93,11 @@ def predict_rows(options: PredictOptions, line: str) -> None:
         note(f"agreement with {label}: adjusted Rand index {summary['ari']:.3f}")
 
 
-def _read_for_model(path: Path, model: Any, file: str, options: ReadingOptions, label: str | None = None) -> Table:
-    """The columns of a file that a model was fitted to, in its order."""
+def _read_for_model(path: Path, model: Any, file: str, options: ReadingOptions, kept: Names | None = ()) -> Table:
+    """The columns of a file that a model was fitted to, in its order, and others as text; None is all others."""
     names = getattr(model, "feature_names_in_", None)
     only = None if names is None else tuple(map(str, names))
-    table = read_table(file, options, () if label is None else (label,), only)
+    table = read_table(file, options, () if only is kept is None else kept, only)
     for name in only or ():
         if name in table.left_out:
             raise ValueError(f"the column {name!r} of {table.source} is not numeric: {table.left_out[name]}")
@@ -110,7 +110,7 @@ def _read_for_model(path: Path, model: Any, file: str, options: ReadingOptions, 
 
 
 def write_completed(options: ImputeOptions) -> None:
-    """Write the columns of the model with all values; an existing file is never replaced."""
+    """Write the table with all values in the columns of the model; an existing file is never replaced."""
     out: Path = options.out or Path(f"{stem_of(options.file)}-imputed.csv")
     if os.path.lexists(out):
         raise ValueError(f"{out} exists already: give another name with --out")
@@ -118,13 +118,16 @@ def write_completed(options: ImputeOptions) -> None:
     if not hasattr(model, "impute"):
         kind = type(model).__name__
         raise ValueError(f"{options.model} holds a {kind}, which cannot fill missing values: use blockmix fit")
-    table = _read_for_model(options.model, model, options.file, options)
+    table = _read_for_model(options.model, model, options.file, options, None)
+    texts: dict[str, Any] = table.texts if table.named_by is None else {table.named_by: table.row_names}
+    names = {*texts, *table.names}
+    head = [name for name in table.header if name in names]
     n_cells = n_rows = 0
 
     def lines() -> Iterator[list[Any]]:
-        """The completed rows, with their names if the file has them."""
+        """The completed rows, between the other cells of the file."""
         nonlocal n_cells, n_rows
-        names = iter(table.row_names)
+        start = 0
         for values in table.blocks():
             missing = np.isnan(values)
             n_cells += int(missing.sum())
@@ -132,10 +135,11 @@ def write_completed(options: ImputeOptions) -> None:
             if missing.any():
                 X = replace(table, values=values).X if hasattr(model, "feature_names_in_") else values
                 values = np.where(missing, model.impute(X), values).astype(values.dtype)
-            for row, name in zip(values, names):  # noqa: B905
-                yield [*([] if table.named_by is None else [name]), *map(str, row)]
+            cells: dict[str, Any] = {name: column[start : start + len(values)] for name, column in texts.items()}
+            cells |= {name: map(str, column) for name, column in zip(table.names, values.T, strict=True)}
+            yield from map(list, zip(*(cells[name] for name in head), strict=True))
+            start += len(values)
 
-    head = [*([] if table.named_by is None else [table.named_by]), *column_names(model)]
     with progress_bar("filling missing values", rows=table.values), replacing(out) as stream:
         text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="")
         write_csv(text, head, lines(), options.raw_text)
@@ -230,7 +234,7 @@ def _fitted_table(options: Any, model: Any, summary: dict[str, Any], label: str 
             raise ValueError(f"the table that {path} was fitted to, {name}, was not found")
         if all(getattr(options, item.name) == item.default for item in fields(ReadingOptions)):
             reading = replace(options, **summary.get("reading", {}))
-    table = _read_for_model(path, model, file, reading, label)
+    table = _read_for_model(path, model, file, reading, () if label is None else (label,))
     N, fitted = table.values.shape[0], len(getattr(model, "row_labels_", ())) or summary.get("rows")
     if fitted is not None and fitted != N:
         raise ValueError(f"{file} has {N} rows, but the model was fitted to {fitted}")

@@ -81,6 +81,7 @@ class ReadingOptions:
         None
     )
     drop: Annotated[Texts, Option("Leave this column out. Can be repeated.", "COL")] = None
+    keep: Annotated[Texts, Option("Use this column although it looks like ids. Can be repeated.", "COL")] = None
     drop_missing: Annotated[bool, Option("Leave out rows with missing or infinite values.")] = False
     missing: Annotated[Texts, Option("A cell that means a missing value, such as '?'. Can be repeated.", "TEXT")] = None
     encoding: Annotated[str | None, Option("Encoding of a text file, such as latin-1; UTF-8 by default.", "NAME")] = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import platform
 import re
 import signal
 import sys
@@ -45,6 +46,8 @@ _OPTIONS = {
     "max_iter": "--max-iter",
 }
 ENDING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # no SIGHUP on Windows
+_HOST = re.sub(r"\W", "_", platform.node()) or "host"
+_SCRATCH = re.compile(rf"\.blockmix-{_HOST}-(\d+)-[0-9a-f]{{8}}\.part")  # the hidden folder of a process
 _FIGURE = re.compile(r"figure-[a-z0-9-]+\.(pdf|svg|png)")
 _FORMULA = {"=", "+", "-", "@", "\t", "\r"}  # a spreadsheet takes a cell that begins so for a formula
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -208,8 +211,9 @@ def folder(out: Path, kind: str, *inputs: str | Path) -> Iterator[Path]:
 
     _replaceable(out, kind, inputs)
     made = [folder for folder in (out.parent, *out.parent.parents) if not folder.exists()]
+    _remove_orphans(out)
     # Inside `out` if it exists: it may be a link to another file system, where files cannot be moved to.
-    scratch = (out if out.exists() else out.parent) / f".blockmix-{uuid4().hex[:8]}.part"
+    scratch = (out if out.exists() else out.parent) / f".blockmix-{_HOST}-{os.getpid()}-{uuid4().hex[:8]}.part"
     try:
         scratch.mkdir(parents=True)
         yield scratch
@@ -230,6 +234,30 @@ def folder(out: Path, kind: str, *inputs: str | Path) -> Iterator[Path]:
         for parent in made:
             if parent.is_dir() and not any(parent.iterdir()):
                 parent.rmdir()
+
+
+def _remove_orphans(out: Path) -> None:
+    """Remove hidden folders for `out` of processes of this computer that were killed.
+
+    One that holds replaced results stays: its process was killed between moving them out and new ones in.
+    """
+    import shutil
+
+    for path in [*out.glob(".blockmix-*.part"), *out.parent.glob(".blockmix-*.part")]:
+        name = _SCRATCH.fullmatch(path.name)
+        if name and not path.is_symlink() and not (path / "old").exists() and not _runs(int(name[1])):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is such a process, as far as one can tell."""
+    if os.name == "nt":  # where this would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError) as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
 
 
 def _replaceable(out: Path, kind: str, inputs: Sequence[str | Path], new: Sequence[str] = ()) -> list[str]:

@@ -13,22 +13,19 @@ import csv
 import gzip
 import io
 import re
-import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
-import numpy as np
-
+from blockmix.command.columns import GROUPED, NUMBER, SPACES, Columns
 from blockmix.command.formats import ENDINGS, Cells, from_file
 from blockmix.command.options import ReadingOptions
 from blockmix.command.output import progress_bar
-from blockmix.command.table import Chosen, Names, Table, choose, printable, shortened, texts_of
-from blockmix.partition import BoolArray, FloatArray
+from blockmix.command.table import Names, Table, choose, printable
 
 _SAMPLE_ROWS = 50
 _SAMPLE = 2**18  # bytes read to recognize the layout, more if they hold fewer than two rows
@@ -36,9 +33,7 @@ _LARGEST_SAMPLE = 2**26
 _BLOCK = 2**23  # bytes of a batch
 _SEPARATORS = "\t;,| "  # in this order of preference: 1,5;2,5 has the cells 1,5 and 2,5
 _NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+")
-_ARROW_NUMBER = r"^[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|(?i:nan|inf|infinity))$"
-_GROWTH = 1.25  # of the matrix when it is full
+_HINT = re.compile(r'"?sep=(.)"?\r?\n')  # a first line for Excel
 
 
 def stem_of(file: str) -> str:
@@ -46,7 +41,9 @@ def stem_of(file: str) -> str:
     return "table" if file == "-" else Path(file).name.partition(".")[0] or "table"
 
 
-def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (), only: Names | None = None) -> Table:
+def read_table(
+    path: Any, options: ReadingOptions | None = None, kept: Names | None = (), only: Names | None = None
+) -> Table:
     """Read the numeric columns of a file, with a progress bar.
 
     Parameters
@@ -55,8 +52,8 @@ def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (
         csv or tsv (also .gz), parquet, feather, xlsx, npy or h5ad; any other ending is read as text. "-" is standard
         input, as text.
     options : ReadingOptions, optional
-    kept : sequence of str
-        Columns to return as text instead: labels, documents, ratings.
+    kept : sequence of str, or None
+        Columns to return as text instead: labels, documents, ratings; None returns all but `only`.
     only : sequence of str, optional
         The numeric columns to return, in this order; all by default.
 
@@ -96,7 +93,7 @@ def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (
             else:
                 cells = content if isinstance(content, Cells) else open_text(source, content, options)
                 chosen = choose(source, cells.names, options, kept, only)
-                columns = Columns(source, cells, kept, chosen, ("", *map(str.strip, options.missing or ())))
+                columns = Columns(source, cells, chosen, ("", *map(str.strip, options.missing or ())))
                 for batch in cells.batches:
                     columns.add(batch)
                     update(0 if content is cells else content.tell())
@@ -108,9 +105,10 @@ def read_table(path: Any, options: ReadingOptions | None = None, kept: Names = (
             raise
         name = type(error.__cause__ or error).__name__
         raise ValueError(f"{source} is damaged or not a {kind[1:] or 'csv'} file ({name})") from None
+    table = table.declared_missing([float(text) for text in options.missing or () if re.match(NUMBER, text.strip())])
     if only is not None:  # a column that a model asks for may have values only in other tables
         return table
-    return table.tidied(not options.columns and isinstance(table.row_names, range))
+    return table.tidied(None if options.columns else options.keep or ())
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ class Layout:
     names: tuple[str, ...]
     named: bool
     skipped_lines: int
-    decimal: str
+    decimal: str  # "" if no number shows it: then both signs are accepted
 
 
 def open_text(source: str, stream: IO[bytes], options: ReadingOptions) -> Cells:
@@ -177,29 +175,56 @@ def recognize(text: str, header: bool | None = None) -> Layout:
     >>> recognize("a;b\n1,5;2\n")
     Layout(separator=';', names=('a', 'b'), named=True, skipped_lines=1, decimal=',')
     """
+    hint = _HINT.match(text)
+    text = text[hint.end() :] if hint else text
     separator, best = ",", 0.0
-    for sign in _SEPARATORS:
+    for sign in hint[1] if hint else _SEPARATORS:
         n_first, *lengths = (len(row) for _, row in _rows(text, sign))
         agreement = (1 + max(lengths.count(n_first), lengths.count(n_first + 1))) / (1 + len(lengths))
         if n_first > 1 and agreement > best:
             separator, best = sign, agreement
     (end_of_first, first), *others = _rows(text, separator)
     rows = [row for _, row in others]
-    named = not all(_NUMBER.fullmatch(cell) for cell in first) if header is None else header
+    named = not all(_is_number(cell) for cell in first) if header is None else header
     names = [cell.strip() if named else f"x{j}" for j, cell in enumerate(first)]
     if named and len(first) > 1 and {len(row) for row in rows} == {len(first) + 1}:
         # `write.table` of R leaves out the cell above the row names. A separator at the end of each row makes the
         # header one cell short as well, and so does a title above the table.
         leading = [row[0] for row in rows]
-        texts = text.lstrip().startswith('"') or not any(_NUMBER.fullmatch(cell) for cell in leading)
+        texts = text.lstrip().startswith('"') or not any(_is_number(cell) for cell in leading)
         if texts and len(set(leading)) == len(leading) and any(row[-1] for row in rows):
             names = ["", *names]
-    # A comma is the decimal sign in a table with semicolons, or if there are commas that separate no thousands.
-    numbers = [cell.strip() for row in rows for cell in row if _NUMBER.fullmatch(cell)]
-    commas = any("," in number and not _THOUSANDS.fullmatch(number) for number in numbers)
-    point = separator == "," or any("." in number for number in numbers)
-    decimal = "," if not point and (separator == ";" or commas) else "."
-    return Layout(separator, tuple(names), named, end_of_first if named else 0, decimal)
+    skipped = (end_of_first if named else 0) + (hint is not None)
+    return Layout(separator, tuple(names), named, skipped, _decimal_sign(rows, separator))
+
+
+def _is_number(cell: str) -> bool:
+    return bool(_NUMBER.fullmatch(cell := _spaceless(cell)) or re.fullmatch(rf"{GROUPED % ',.'}([.,]\d*)?", cell))
+
+
+def _spaceless(cell: str) -> str:
+    """A cell with an ASCII minus, and without spaces between thousands."""
+    cell = cell.strip().replace("\u2212", "-")
+    return re.sub(f"[{SPACES}]", "", cell) if re.match(GROUPED % SPACES, cell) else cell
+
+
+def _decimal_sign(rows: list[list[str]], separator: str) -> str:
+    """The decimal sign, which 1,5 or 1.234,5 or 1.234.567 show for certain; 1.234 alone has a point."""
+    numbers = [number for row in rows for cell in row if _is_number(number := _spaceless(cell))]
+
+    def certain(sign: str, other: str) -> bool:
+        return any(
+            sign in number.partition(other)[2] or number.count(other) > 1
+            if other in number
+            else sign in number and not re.fullmatch(GROUPED % sign, number)
+            for number in numbers
+        )
+
+    comma = certain(",", ".")
+    if certain(".", ",") or (not comma and any("." in number for number in numbers)):
+        return "."
+    semicolons = separator == ";"
+    return "," if comma or (semicolons and any("," in number for number in numbers)) else "" if semicolons else "."
 
 
 def _rows(text: str, separator: str) -> list[tuple[int, list[str]]]:
@@ -246,139 +271,3 @@ def _explained(source: str, error: Exception, invalid: list[Any], above: int, en
     if "Could not skip" in str(error):  # the header is the last line, without a line end
         return ValueError(f"{source} has column names but no rows")
     return ValueError(f"{source} cannot be read: {' '.join(str(error).split())[:200]}")
-
-
-@dataclass(eq=False)
-class Columns:
-    """The columns of a table of cells while it is read; only numbers, kept texts and possible row names stay in memory.
-
-    Attributes
-    ----------
-    source : str
-        Name of the file, for messages.
-    cells : Cells
-    kept : sequence of str
-        Columns to return as text.
-    chosen : used, read, index
-        Numbers of the columns of numbers, of those that are read for them or for row names, and of those that only
-        name rows.
-    missing : sequence of str
-        Texts that mean a missing value.
-    """
-
-    source: str
-    cells: Cells
-    kept: Sequence[str]
-    chosen: Chosen
-    missing: Sequence[str]
-    n_rows: int = 0
-    matrix: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-    numeric: list[int] = field(default_factory=list)  # the columns of the matrix
-    row_names: dict[int, list[Any]] = field(default_factory=dict)
-    texts: dict[str, list[Any]] = field(default_factory=dict)
-    first_text: dict[int, tuple[str, int]] = field(default_factory=dict)  # the first cell of text and its row
-    surplus: dict[int, int] = field(default_factory=dict)  # how many more cells are numbers than texts
-
-    def add(self, batch: Any) -> None:
-        """Read a batch."""
-        (used, read, index), begin, end = self.chosen, self.n_rows, self.n_rows + batch.num_rows
-        numbers: dict[int, FloatArray] = {}
-        for j in read:
-            numbers[j], text = _numbers(batch.column(j), self.cells.decimal, self.missing)
-            self.surplus[j] = self.surplus.get(j, 0) + int(len(text) - np.isnan(numbers[j]).sum() - text.sum())
-            if text.any() and j not in self.first_text:
-                i = int(np.argmax(text))
-                self.first_text[j] = str(batch.column(j)[i].as_py()).strip(), begin + i
-        if begin == 0:
-            self.numeric = [j for j in used if j not in self.first_text or self.surplus[j] > 0]
-            # A first column that is not used may name the rows, even if it holds numbers.
-            may_name = index | {0} - {*used} | {*self.first_text}
-            self.row_names = {j: [] for j in read if j in may_name}
-            self.texts = {name: [] for name in self.kept}
-        if end > len(self.matrix):
-            # In place, since a second matrix would double the memory.
-            self.matrix.resize((max(end, int(_GROWTH * begin)), len(self.numeric)), refcheck=False)
-        for k, j in enumerate(self.numeric):
-            self.matrix[begin:end, k] = numbers[j]
-        self.row_names = {j: cells for j, cells in self.row_names.items() if _all_differ(batch.column(j))}
-        for j, cells in self.row_names.items():
-            cells.append(batch.column(j))
-        for name, cells in self.texts.items():
-            cells.append(batch.column(self.cells.names.index(name)))
-        self.n_rows = end
-
-    def table(self) -> Table:
-        """The table of all batches.
-
-        Raises
-        ------
-        ValueError
-            There are no rows, or a column of numbers has a text.
-        """
-        used, names = self.chosen[0], self.cells.names
-        if self.n_rows == 0:
-            raise ValueError(f"{self.source} has column names but no rows")
-        text = {j: repr(text if len(text) <= 20 else text[:19] + "…") for j, (text, _) in self.first_text.items()}
-        place = {j: f"{text[j]} in row {row + 1}" for j, (_, row) in self.first_text.items()}
-        if typos := [j for j in used if j in text and self.surplus[j] > 0]:
-            listed = shortened([f"{names[j]} ({place[j]})" for j in typos])
-            typo, name = shlex.quote(self.first_text[typos[0]][0]), shlex.quote(names[typos[0]])
-            remedy = f"declare it missing with --missing {typo}, or leave out the column with --drop {name}"
-            raise ValueError(f"{self.source} has text in columns of numbers: {listed}; correct it, {remedy}")
-        self.matrix.resize((self.n_rows, len(self.numeric)), refcheck=False)
-        numeric = [k for k, j in enumerate(self.numeric) if j not in text]
-        named_by: str | None = None
-        row_names: Sequence[object] = range(1, self.n_rows + 1)
-        for j, cells in self.row_names.items():  # the first column whose cells all differ
-            values = [str(cell) for cell in texts_of(cells)]
-            if len(set(values)) == len(values):
-                named_by, row_names = names[j], values
-                break
-        return Table(
-            self.source,
-            tuple(names[self.numeric[k]] for k in numeric),
-            self.matrix if len(numeric) == len(self.numeric) else self.matrix[:, numeric],
-            row_names,
-            {name: texts_of(cells) for name, cells in self.texts.items()},
-            {names[j]: place[j].removesuffix(" in row 1") for j in sorted(used) if j in text},
-            self.cells.named,
-            named_by,
-        )
-
-
-def _numbers(cells: Any, decimal: str, missing: Sequence[str]) -> tuple[FloatArray, BoolArray]:
-    """The cells as numbers, NaN where there is none, and which of them are text that does not mean a missing value."""
-    import pyarrow as pa
-    from pyarrow import compute as pc
-
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.cast(cells.type.value_type)
-    if str(cells.type) == "string_view":
-        cells = cells.cast(pa.string())
-    text = np.zeros(len(cells), dtype=bool)
-    if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
-        if decimal == ",":
-            cells = pc.replace_substring(cells, ",", ".")
-        try:
-            numbers = cells.cast(pa.float64())
-        except pa.ArrowInvalid:
-            cells = pc.utf8_trim_whitespace(cells)
-            number = pc.match_substring_regex(cells, _ARROW_NUMBER)
-            accepted = pc.or_(number, pc.is_in(cells, pa.array(missing, cells.type)))
-            text = pc.invert(accepted).fill_null(False).to_numpy(zero_copy_only=False)
-            numbers = pc.if_else(number, cells, None).cast(pa.float64())
-    elif pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type):
-        numbers = cells.cast(pa.float64(), safe=False)
-    else:
-        text = cells.is_valid().to_numpy(zero_copy_only=False)
-        numbers = pa.nulls(len(cells), pa.float64())
-    return numbers.to_numpy(zero_copy_only=False), text
-
-
-def _all_differ(cells: Any) -> bool:
-    import pyarrow as pa
-    from pyarrow import compute as pc
-
-    if pa.types.is_nested(cells.type) or cells.null_count:
-        return False
-    return bool(pc.count_distinct(cells).as_py() == len(cells))

@@ -19,40 +19,21 @@ from typing import Any
 
 import numpy as np
 
+from blockmix.command.description import Description, describe, floats, without
 from blockmix.command.options import ReadingOptions
 from blockmix.command.output import note, progress_bar
-from blockmix.partition import BoolArray, FloatArray, IntArray
+from blockmix.partition import BoolArray, FloatArray
 from blockmix.rows import ArrayRows, opened
 from blockmix.rows.rows import chosen_rows, places, sampled
 
 Names = Sequence[str]
-Chosen = tuple[list[int], list[int], set[int]]  # numbers of columns: see `choose`
+Chosen = tuple[list[int], list[int], set[int], Names]  # see `choose`
 _SHOWN = 5  # names in a message
+_NAMELESS = "the first column, which has no name"
 _INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # including those that reverse text
+REMEDY = "--keep {} uses it"
 _LEVEL = re.compile(r"__index_level_\d+__")  # what pandas calls its index in parquet, wherever it stands
-
-
-@dataclass(frozen=True, eq=False)
-class Description:
-    """What one pass finds in N rows and p columns.
-
-    Attributes
-    ----------
-    missing, infinite : arrays of shape (p,)
-        Number of such cells.
-    varies, counts : arrays of shape (p,)
-        Whether a column has different values, and whether it is 0, 1, 2, … or 1, 2, 3, ….
-    row_missing, row_infinite : arrays of shape (N,)
-        Number of such cells.
-    """
-
-    missing: IntArray
-    infinite: IntArray
-    varies: BoolArray
-    counts: BoolArray
-    row_missing: Any
-    row_infinite: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +59,8 @@ class Table:
         The column that names the rows.
     notes : tuple of str
         Decisions that the user should know, for `print_notes`.
+    header : tuple of str
+        All columns of the file, in its order.
     """
 
     source: str
@@ -89,6 +72,7 @@ class Table:
     named: bool = True
     named_by: str | None = None
     notes: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
 
     @property
     def in_memory(self) -> bool:
@@ -117,21 +101,7 @@ class Table:
     @cached_property
     def description(self) -> Description:
         """What one pass finds in the columns."""
-        N, p = self.values.shape
-        missing, infinite = np.zeros(p, dtype=int), np.zeros(p, dtype=int)
-        row_missing, row_infinite = np.zeros(N, dtype=np.int32), np.zeros(N, dtype=np.int32)
-        first, varies, counts, start = np.full(p, np.nan), np.zeros(p, dtype=bool), np.ones(p, dtype=bool), 0
-        for values in self.blocks():
-            rows = slice(start, start + len(values))
-            absent, unbounded = np.isnan(values), np.isinf(values)
-            missing += absent.sum(axis=0)
-            infinite += unbounded.sum(axis=0)
-            row_missing[rows], row_infinite[rows] = absent.sum(axis=1), unbounded.sum(axis=1)
-            first = np.where(np.isnan(first), values[np.argmax(~absent, axis=0), np.arange(p)], first)
-            varies |= ((values != first) & ~absent).any(axis=0)
-            counts &= (values == np.arange(rows.start, rows.stop)[:, None] + first).all(axis=0)
-            start = rows.stop
-        return Description(missing, infinite, varies, counts & np.isin(first, (0, 1)), row_missing, row_infinite)
+        return describe(map(floats, self.blocks()), *self.values.shape)
 
     def taking(self, columns: Sequence[int], **changes: Any) -> Table:
         """The table with only some of the columns, in this order; these were described already."""
@@ -141,25 +111,43 @@ class Table:
         described = self.description
         # Among the columns that go, only empty ones matter to the rows: see `tidied`.
         n_empty = np.count_nonzero(np.delete(described.missing, columns) == self.values.shape[0])
-        by_column: Any = (described.missing, described.infinite, described.varies, described.counts)
-        by_row = (described.row_missing - n_empty, described.row_infinite)
-        vars(table)["description"] = Description(*[array[columns] for array in by_column], *by_row)  # type: ignore[call-arg]
+        by_column = {name: array[columns] for name, array in vars(described).items() if not name.startswith("row_")}
+        row_missing = described.row_missing - n_empty
+        vars(table)["description"] = replace(described, **by_column, row_missing=row_missing)
         return table
 
     def without(self, flawed: BoolArray, why: str) -> Table:
         """The table without some columns, for which there is a reason."""
-        left_out = self.left_out | {self.names[j]: why for j in np.flatnonzero(flawed).tolist()}
+        names = [self.names[j] for j in np.flatnonzero(flawed)]
+        left_out = self.left_out | {name: why.format(shlex.quote(name)) for name in names}
         return self.taking(np.flatnonzero(~flawed).tolist(), left_out=left_out)
 
-    def tidied(self, may_count: bool) -> Table:
-        """The table without empty columns and without a first column that counts the rows, if it may."""
-        N, table = self.values.shape[0], self
-        if (empty := self.description.missing == N).any():
-            table = self.without(empty, "empty")
-        if not (may_count and N > 2 and table.names[:1] == self.names[:1] and table.description.counts[:1].any()):
-            return table
-        notes = (*self.notes, f"{self.names[0]} counts the rows, so it is not used")
-        return table.taking(range(1, len(table.names)), notes=notes)
+    def tidied(self, keep: Names | None) -> Table:
+        """The table without empty columns, and without ids but for those to keep; None keeps all."""
+        if (empty := self.description.missing == self.values.shape[0]).any():
+            return self.without(empty, "empty").tidied(keep)
+        if keep is None or not self.names:
+            return self
+        may_count = isinstance(self.row_names, range)
+        ids = self.description.ids(self.names, may_count, lambda j: np.concatenate([*self.taking([j]).blocks()]))
+        ids &= [name not in keep for name in self.names]
+        return self.without(ids, f"ids, which all differ: {REMEDY}") if ids.any() else self
+
+    def declared_missing(self, numbers: Sequence[float]) -> Table:
+        """The table with missing values in place of these numbers."""
+        if not numbers or not self.names:
+            return self
+        values = without(floats(self.values), numbers) if self.in_memory else replace(self.values, missing=numbers)
+        return replace(self, values=values)
+
+    def sentinels(self) -> list[str]:
+        """Numbers that seem to mean a missing value, each as a sentence with the remedy."""
+        sentences = []
+        for code, counts in self.description.suspicious():
+            listed = shortened([self.names[j] for j in np.flatnonzero(counts)])
+            remedy = f"give --missing {code} if it does"
+            sentences.append(f"{code} may mean a missing value in {counts.sum()} cells of {listed}: {remedy}")
+        return sentences
 
     def varying(self) -> Table:
         """The table without constant columns.
@@ -207,7 +195,9 @@ class Table:
         if missing and not drop:
             if kind == "missing":
                 text = f"{bad.sum()} of {N * p} cells ({bad.sum() / (N * p):.1%}) are missing: {columns}"
-                return replace(self, notes=(*self.notes, text))
+                table = replace(self, notes=(*self.notes, text))
+                vars(table)["description"] = described
+                return table
             whole = described.row_infinite == 0
         lost = int(N - whole.sum())
         if not drop:
@@ -259,21 +249,23 @@ def shortened(names: list[str], shown: int = _SHOWN) -> str:
 
 def print_notes(table: Table) -> None:
     """Print what the user should know about the table."""
-    reasons = [f"{name} ({why})" for name, why in table.left_out.items() if name != table.named_by]
-    notes = [f"row names: {table.named_by}"] if table.named_by else []
+    reasons = [f"{name or _NAMELESS} ({why})" for name, why in table.left_out.items() if name != table.named_by]
+    name = table.named_by or f"{_NAMELESS}: --keep '' uses it"
+    notes = [] if table.named_by is None else [f"row names: {name}"]
     notes += [f"left out: {shortened(reasons, 8)}"] if reasons else []
     if len(table.names) == 1:
         notes.append(f"only one numeric column, {table.names[0]}: there are no columns to group")
     if not table.named and not table.source.endswith(".npy"):
         notes.append("the first row holds numbers, so columns are called x0, x1, …: give --header if it holds names")
-    for text in (*notes, *table.notes):
+    for text in (*notes, *table.notes, *(f"warning: {text}" for text in table.sentinels())):
         note(text)
 
 
-def choose(source: str, names: Names, options: ReadingOptions, kept: Names, only: Names | None) -> Chosen:
-    """The columns of numbers, those that may be read for them or for row names, and those that only name rows.
+def choose(source: str, names: Names, options: ReadingOptions, kept: Names | None, only: Names | None) -> Chosen:
+    """The numbers of columns: of numbers, of those read for them or for row names, and of those that only name rows.
 
-    `kept` are returned as text and `only` are the only numbers, in this order.
+    `kept` are returned as text and `only` are the only numbers, in this order. The names of the columns of text come
+    last; with kept=None these are all but `only`.
 
     Raises
     ------
@@ -281,6 +273,7 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names, only
         Several columns have one name, one that is asked for is not there, or a pattern matches no column.
     """
     matching: dict[str, list[str]] = {}
+    asked = {*(only or ()), *(options.keep or ())}
     for option, patterns in (("--columns", options.columns or ()), ("--exclude", options.exclude or ())):
         for pattern in patterns:
             if not any(fnmatchcase(column, pattern) for column in names):
@@ -289,21 +282,25 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names, only
         matching[option] = [column for column in names if any(fnmatchcase(column, pattern) for pattern in patterns)]
     if only is None and options.columns:
         only = matching["--columns"]
-    dropped = {*(options.drop or ()), *matching["--exclude"]} - {*kept}
+    dropped = {*(options.drop or ()), *matching["--exclude"]} - {*(kept or ())}
+    if kept is None:
+        others = {*names} - dropped - {*(only or ())}
+        kept = [name for name in names if name in others]
     times = Counter(names)
     if repeated := [name for name in times if times[name] > 1 and name not in dropped]:
         listed = shortened(repeated)
         remedy = f"rename them, or leave them out with --drop {shlex.quote(repeated[0])}"
         raise ValueError(f"{source} has columns of the same name: {listed}; {remedy}")
-    wanted = (*kept, *(options.drop or ()), *(only or ()))
+    wanted = (*kept, *(options.drop or ()), *(options.keep or ()), *(only or ()))
     if any(name not in times for name in wanted):
         raise lacking(source, names, wanted)
     apart, place = dropped | {*kept}, {name: j for j, name in enumerate(names)}
     read = [j for j, name in enumerate(names) if name not in apart]
     index = {j for j in read if (j == 0 and names[j] in _INDEX) or _LEVEL.fullmatch(names[j])}
+    index -= {place[name] for name in asked}
     columns = {*read} - index
     used = [place[name] for name in (names if only is None else only) if place[name] in columns]
-    return used, read, index
+    return used, read, index, kept
 
 
 def printable(names: Sequence[str]) -> tuple[str, ...]:

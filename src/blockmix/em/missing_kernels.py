@@ -13,14 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from blockmix.blocks.kernels import compiled
+from blockmix.blocks.kernels import FAST, compiled, jit
 
-# Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
-_FAST = {"reassoc", "contract", "arcp", "nsz"}
 # Inlined: a call counts references to each array argument, half of the time of a sweep over rows with missing values.
-inlined = njit(nogil=True, cache=True, error_model="numpy", fastmath=_FAST, forceinline=True)
+inlined = jit(error_model="numpy", fastmath=FAST, forceinline=True)
 
 LOG_2PI = np.log(2 * np.pi)
 _PIVOT = 1e-14  # least pivot of P_mm over its diagonal

@@ -137,7 +137,10 @@ def read(documents: Any, vectorizer: Any, term_names: Any) -> tuple[Any, NDArray
         except ValueError as error:
             if "empty vocabulary" not in str(error):
                 raise
-            raise ValueError("documents contain only stop words: give other texts or stop_words=None") from error
+            tokens = vectorizer.build_tokenizer()
+            if any(tokens(vectorizer.decode(text)) for text in texts):
+                raise ValueError("documents contain only stop words: give other texts or stop_words=None") from error
+            raise ValueError("documents contain no words, which have two or more letters: give other texts") from error
         # A hashing vectorizer has no names.
         names = vectorizer.get_feature_names_out() if hasattr(vectorizer, "get_feature_names_out") else None
     if names is None:

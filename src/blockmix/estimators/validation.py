@@ -57,8 +57,10 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
     else:
         weights = None if sample_weight is None else counts(sample_weight, X, least)
         rows = (opened(X, weights, allow_missing=True) if issparse(X) else ArrayRows.of(X, weights)).measured()
-    if 0 < rows.total_weight < least:
-        raise ValueError(f"the rows of X that have values count {rows.total_weight:g}: at least {least} are needed")
+    n_positive = rows.n_rows if rows.weights is None else int(np.count_nonzero(rows.weights))
+    counted = min(rows.total_weight, n_positive)
+    if 0 < counted < least:
+        raise ValueError(f"the rows of X that have values count {counted:g}: at least {least} are needed")
     return rows
 
 
@@ -101,15 +103,28 @@ def matrix(estimator: Any, X: Any, allow_missing: bool | None = None, **checks: 
 
     NaN is a missing value if the estimator takes them, and refused otherwise; `allow_missing` overrides that.
     """
+    _check_table(X)
     if allow_missing is None:
         allow_missing = bool(get_tags(estimator).input_tags.allow_nan)
     plain = _plain(X) if isinstance(X, np.ma.MaskedArray) or hasattr(X, "isetitem") else X
     finite = "allow-nan" if allow_missing else True
     try:
-        return validate_data(estimator, plain, dtype=_TYPES, ensure_all_finite=finite, **checks)
+        with np.errstate(invalid="ignore"):  # it adds infinities up to look for them
+            return validate_data(estimator, plain, dtype=_TYPES, ensure_all_finite=finite, **checks)
     except (TypeError, ValueError) as error:
         _explain(X, error, allow_missing)
         raise
+
+
+def _check_table(X: Any) -> None:
+    """Raise a ValueError for what looks like a table but is not one, and for columns of the same name."""
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError("X is a LazyFrame, whose rows are not known yet: give X.collect()")
+    if hasattr(X, "obs_names"):
+        raise ValueError("X is an AnnData: call blockmix.anndata.fit(X), or give the table X.to_df()")
+    if hasattr(X, "isetitem") and X.columns.has_duplicates:
+        names = [str(name) for name in X.columns[X.columns.duplicated()].unique()]
+        raise ValueError(f"X has several columns of the same name: {_listed(names)}; rename or drop them")
 
 
 def _plain(X: Any) -> Any:
@@ -137,7 +152,9 @@ def _explain(X: Any, error: Exception, allow_missing: bool) -> None:
     else:
         return
     one = len(words) == 1
-    if words and any(reason in str(error) for reason in ("could not convert", "Cannot cast", "be promoted")):
+    if words and any(
+        reason in str(error) for reason in ("could not convert", "Cannot cast", "be promoted", "float() argument")
+    ):
         advice = ", for example with X.select_dtypes('number')" if is_frame else ""
         raise ValueError(
             f"{'column' if one else 'columns'} {_listed(words)} {'holds' if one else 'hold'} text or dates, not "

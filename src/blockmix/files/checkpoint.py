@@ -7,6 +7,7 @@ checkpoint belongs to one fit: other settings or other rows are refused. Resumin
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,11 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], estimator: Any, rows: Rows, codecs: Codecs) -> None:
+        if not Path(path).absolute().parent.is_dir():
+            raise FileNotFoundError(f"the folder of the checkpoint {path} does not exist: make it first")
         self._path = path
         self._codecs = codecs
+        self._failed = False
         self._settings = _settings(estimator, rows)
         projections = rows.map_sum(_projections) / np.sqrt(rows.n_rows)
         self._columns = np.stack([rows.location, rows.scale, projections])
@@ -52,10 +56,16 @@ class Checkpoint:
         return self._states.get(start)
 
     def write(self, start: str, state: Any) -> None:
-        """Store the state of a start."""
+        """Store the state of a start; if that fails, the fit goes on with a warning, and the next state is tried."""
         self._states[start] = state
         content = {TAG: CHECKPOINT, "settings": self._settings, "columns": self._columns, "states": self._states}
-        write_object(self._path, content, self._codecs)
+        try:
+            write_object(self._path, content, self._codecs)
+        except OSError as error:
+            if not self._failed:
+                reason = f"the checkpoint {self._path} cannot be written ({error.strerror or error})"
+                warnings.warn(f"{reason}: the fit goes on, but could not resume from here", stacklevel=2)
+            self._failed = True
 
     def remove(self) -> None:
         """Remove the file: the fit has ended."""

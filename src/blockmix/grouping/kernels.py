@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from blockmix.blocks.kernels import entry
+from blockmix.blocks.kernels import entry, jit
 from blockmix.partition import BoolArray, FloatArray, IntArray
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def linkage(distances: FloatArray, method: int) -> FloatArray:
     """Tree of average (method 0), single (1) or complete (2) linkage; overwrites the distances, shape (p, p).
 
@@ -41,7 +40,7 @@ def linkage(distances: FloatArray, method: int) -> FloatArray:
     return tree
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _topmost(above: IntArray, node: int) -> int:
     """The topmost node above a node; shortens the way there for the next time."""
     while above[node] != node:
@@ -50,7 +49,7 @@ def _topmost(above: IntArray, node: int) -> int:
     return node
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def worths(deviances: FloatArray, prices: FloatArray, span: IntArray, n_rows: float) -> tuple[FloatArray, IntArray]:
     """−n/2 (F − c) − price of each node in its best shape, and the number of that shape, shapes (2p − 1,).
 
@@ -69,7 +68,7 @@ def worths(deviances: FloatArray, prices: FloatArray, span: IntArray, n_rows: fl
     return worth, shape
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def best_cut(
     deviances: FloatArray,
     prices: FloatArray,
@@ -105,7 +104,7 @@ def best_cut(
     return labels, shape[chosen], worth[chosen]
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def best_of_both(one: IntArray, other: IntArray, worth: FloatArray, n: int) -> tuple[IntArray, IntArray]:
     """Groups of two cuts, from the one that is worth more in each union of groups that overlap.
 
@@ -130,7 +129,7 @@ def best_of_both(one: IntArray, other: IntArray, worth: FloatArray, n: int) -> t
     return labels, taken[:count]
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def merges(D: FloatArray, method: int) -> tuple[IntArray, FloatArray]:
     """Merges of a tree in no particular order: a column of each branch, shape (p − 1, 2), and heights, shape (p − 1,).
 
@@ -165,7 +164,7 @@ def merges(D: FloatArray, method: int) -> tuple[IntArray, FloatArray]:
     return pairs, heights
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _mirror(D: FloatArray) -> None:
     """Copy the upper triangle to the lower one, and no column is its own neighbor.
 
@@ -179,7 +178,7 @@ def _mirror(D: FloatArray) -> None:
                 raise ValueError("S has entries that are not finite: remove or fill missing values")
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def _join(D: FloatArray, size: FloatArray, a: int, b: int, method: int) -> None:
     """Put the columns of group a into group b and update its distances to the other groups."""
     for i in range(len(D)):
@@ -195,7 +194,7 @@ def _join(D: FloatArray, size: FloatArray, a: int, b: int, method: int) -> None:
     size[a] = 0
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def spans(tree: FloatArray) -> tuple[IntArray, IntArray]:
     """Leaf order and, per node, where its columns start and stop in that order, shapes (p,) and (2p − 1, 2)."""
     p = len(tree) + 1
@@ -217,7 +216,7 @@ def spans(tree: FloatArray) -> tuple[IntArray, IntArray]:
     return order, span
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def between_branches(R: Any, tree: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Σ r² and Σ −log(1 − r²) over the pairs of columns that each merge brings together, shapes (p − 1,).
 

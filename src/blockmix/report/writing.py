@@ -79,11 +79,13 @@ def write_report(
         The command that reproduces the result; shown on the page.
     """
     if not isinstance(model, (Mixture, BlockDiagonalCovariance)):
-        hint = ": call write_topics" if isinstance(model, TopicBiclustering) else ""
+        hint = ": call write_topics" if isinstance(model, TopicBiclustering) else ": the order is model, path, X"
         raise TypeError(
             "write_report takes a mixture such as GaussianBiclustering, or a BlockDiagonalCovariance, "
             f"not a {type(model).__name__}{hint}"
         )
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path is a {type(path).__name__}, not the name of a file: the order is model, path, X")
     check_is_fitted(model)
     subject = subject_of(model, X, labels=labels, row_names=row_names, stability=stability)
     p, noun = model.n_features_in_, "Column groups" if subject.centers is None else "Row clusters and column groups"

@@ -41,7 +41,7 @@ class ArrayFile:
     def of(cls, X: Any, path: str | os.PathLike[str] | None = None) -> ArrayFile:
         """The matrix that a `numpy.memmap` shows."""
         name = str(path or getattr(X, "filename", None) or "X")
-        if X.ndim != 2:
+        if X.ndim != 2 or X.shape[1] == 0:
             raise ValueError(f"{name} holds an array of shape {X.shape}: give a matrix of rows and columns")
         if X.dtype.kind not in "biuf":
             raise ValueError(f"{name} holds values of type {X.dtype}: give numbers")
@@ -57,6 +57,8 @@ class ArrayFile:
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} does not exist") from None
         except Exception as error:  # whatever a damaged file can raise
+            if "mmap length" in str(error):
+                raise ValueError(f"{path} ends before its array does: copy it again or save it again") from None
             raise ValueError(f"{path} cannot be read as a .npy file ({type(error).__name__}: {error})") from error
         return cls.of(X, Path(path).resolve())
 
