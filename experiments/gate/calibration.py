@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ def tasks(full: bool, runs: int | None) -> list[Task]:
     return [
         dict(zip(names, cell, strict=True)) | {"seed": seed}
         for cell in cells
-        for seed in range(runs or (20 if full else 1))
+        for seed in range(runs or (20 if full else 1 if cell[4] == 200 else 2))
     ]
 
 
@@ -118,7 +118,7 @@ def probabilities(model: Any, X: np.ndarray, z: np.ndarray, matched: np.ndarray)
     P = model.predict_proba(X)
     stated, right = P.max(axis=1), matched[P.argmax(axis=1)] == z
     figures = {"overconfidence, all rows": float((stated - right).mean())}
-    for low, high in zip(BINS, BINS[1:], strict=False):
+    for low, high in pairwise(BINS):
         rows = (stated >= low) & ((stated < high) | (high == 1.0))
         if rows.sum() >= 5:
             figures[f"overconfidence, stated {low:g} to {high:g}"] = float((stated - right)[rows].mean())
