@@ -166,7 +166,7 @@ def imputed(model: Any, true: Any, matched: np.ndarray, X: np.ndarray, whole: np
 def intervals(model: Any, X: np.ndarray, whole: np.ndarray) -> float:
     """Share of the missing values within the central 90 % of their conditional distribution, Σ_g z_g F_g(x | x_o)."""
     P, S, nu = model.predict_proba(X), model.covariances_, model.degrees_of_freedom_
-    levels = []
+    levels: list[float] = []
     for i in np.flatnonzero(np.isnan(X).any(axis=1)):
         m, o = np.isnan(X[i]), ~np.isnan(X[i])
         level = np.zeros(m.sum())

@@ -72,11 +72,12 @@ class Fault:
         opened, calls = io.open, {name: getattr(os, name) for name in CALLS}
         arrays = {name: getattr(np, name) for name in ARRAYS}
 
-        def call(name: str) -> Callable[..., Any]:
-            return lambda path, *a, **k: (self.event(name, path), calls[name](path, *a, **k))[1]
+        def failing(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*given: Any, **named: Any) -> Any:
+                self.event(kind, None if kind == "allocation" else given[0])
+                return function(*given, **named)
 
-        def array(name: str) -> Callable[..., Any]:
-            return lambda *a, **k: (self.event("allocation"), arrays[name](*a, **k))[1]
+            return call
 
         def open_file(path: Any, mode: str = "r", *a: Any, **k: Any) -> Any:
             writes = not isinstance(path, int) and any(letter in mode for letter in "wxa+")
@@ -86,9 +87,9 @@ class Fault:
 
         with ExitStack() as stack:
             for name in calls if self.kind in CALLS else ():
-                stack.enter_context(patch.object(os, name, call(name)))
+                stack.enter_context(patch.object(os, name, failing(name, calls[name])))
             for name in arrays if self.kind == "allocation" else ():
-                stack.enter_context(patch.object(np, name, array(name)))
+                stack.enter_context(patch.object(np, name, failing("allocation", arrays[name])))
             for module in (io, builtins) if self.kind in ("open", "read", "write") else ():
                 stack.enter_context(patch.object(module, "open", open_file))
             yield

@@ -116,7 +116,7 @@ def run(task: Task) -> Task:
     """The laws that a seed was held to, and how its fit ended."""
     rng, laws = np.random.default_rng(task["seed"]), Laws()
     X, G, odd = draw(rng)
-    settings = options(rng, *X.shape, G)
+    settings = options(rng, len(X), X.shape[1], G)
     wrong = dict([INVALID[rng.integers(len(INVALID))]]) if rng.random() < 0.1 else {}
 
     def too_slow(*_: object) -> None:

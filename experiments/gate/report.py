@@ -12,8 +12,8 @@ BEGIN, END = "<!-- figures: python -m experiments.gate.report -->", "<!-- end of
 CLEAR, OVERLAPPING = "apart 8.0, ", "apart 4.0, "
 # What a page says, the figure that measures it, and its clusters.
 STATEMENTS = (
-    ("rows said to be 99 % certain: wrong more often than said, by", "overconfidence, stated 0.99 to 1", OVERLAPPING),
-    ("rows said to be 80 to 95 % certain: the same", "overconfidence, stated 0.8 to 0.95", OVERLAPPING),
+    ("rows said to be 99 % certain: too sure by", "overconfidence, stated 0.99 to 1", OVERLAPPING),
+    ("rows said to be 80 to 95 % certain: too sure by", "overconfidence, stated 0.8 to 0.95", OVERLAPPING),
     ("`select` finds more clusters than there are", "more clusters than there are", CLEAR),
     ("`select` finds the right number", "right number of clusters", CLEAR),
     ("usual rows of the fit called outliers", "outliers, fitted rows", CLEAR),
@@ -30,17 +30,14 @@ def share(line: dict[str, str] | None) -> str:
     """A figure in percent, bold where it breaks its bar."""
     if line is None:
         return "–"
-    text = (
-        f"{100 * float(line['value']):.2g} %"
-        if abs(float(line["value"])) < 0.995
-        else f"{100 * float(line['value']):.0f} %"
-    )
+    value = 100 * float(line["value"])
+    text = f"{value:.0f} %" if abs(value) >= 1.95 else f"{value:.1f} %".replace("-", "−")
     return f"**{text}**" if line["verdict"] == "broken" else text
 
 
 def calibration(lines: Lines) -> list[str]:
     by = {(line["figure"], line["setting"]): line for line in lines if line["part"] == "calibration"}
-    text = ["| | bar | 30 | 60 | 200 | 30, missing | 60, missing | 200, missing |", "|---|---|---|---|---|---|---|---|"]
+    text = ["| | bar | 30 | 60 | 200 | 30 * | 60 * | 200 * |", "|---|---|---|---|---|---|---|---|"]
     for words, figure, apart in STATEMENTS:
         cells = [by.get((figure, apart + size)) for size in SIZES]
         bar = next((cell["bar"] for cell in cells if cell), "").split()
@@ -77,7 +74,7 @@ def figures(lines: Lines) -> str:
     for part, words in (("laws", "checks of a law on random cases"), ("faults", "injected faults")):
         those = [line for line in lines if line["part"] == part]
         broken = sum(int(line["value"]) for line in those)
-        counts.append(f"{sum(int(line['cases']) for line in those)} {words}, {broken} of them broken")
+        counts.append(f"{sum(int(line['cases']) for line in those)} {words}, {broken} broken")
     head = f"{form.capitalize()} form, {date}, blockmix {ours}, Python {python}, {packages}. {'; '.join(counts)}."
     return "\n".join(["", head, "", *calibration(lines), "", *noise(lines), ""])
 
