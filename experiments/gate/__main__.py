@@ -10,12 +10,12 @@ import hashlib
 import sys
 from pathlib import Path
 
-from experiments.gate import calibration, faults, fuzz, null, table
+from experiments.gate import calibration, faults, fuzz, noise, table
 from experiments.harness import Task, arguments, folder, run, show, write
 
-PARTS = {"laws": fuzz, "faults": faults, "noise": null, "calibration": calibration}
+PARTS = {"laws": fuzz, "faults": faults, "noise": noise, "calibration": calibration}
 ROOT = Path(__file__).parents[2]
-SETTINGS = {"seed", "shape", "tails", "missing", "shared", "rows", "apart", "columns", "planted"}
+SETTINGS = {"seed", "shape", "tails", "missing", "shared", "rows", "apart", "columns", "planted", "error"}
 
 
 def digest(part: str) -> str:

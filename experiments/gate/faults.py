@@ -237,8 +237,16 @@ def once(operate: Callable[[], Any], task: Task, n: int) -> tuple[Fault, Any, Ba
                 error = caught
         after = {str(path): digest_of(path.read_bytes()) for path in Path().rglob("*") if path.is_file()}
         if "checkpoint" in after:
-            after["checkpoint"] = "whole" if refit("checkpoint") == labels(fitted()[1]) else "other"
+            after["checkpoint"] = resumed()
         return fault, result, error, after
+
+
+def resumed() -> str:
+    """Whether the checkpoint that was left can be resumed, to the same result."""
+    try:
+        return "whole" if refit("checkpoint") == labels(fitted()[1]) else "other"
+    except ValueError:
+        return "other"
 
 
 def digest_of(content: bytes) -> str:

@@ -34,6 +34,7 @@ BARS: dict[str, tuple[str, float]] = {
     "firm groups": (">=", 0.9),
     "imputed values": (">=", 0.8),
     "covariances that collapse in silence": ("<=", 0.0),
+    "fits that fail": ("<=", 0.0),
 }
 HEADS = ("part", "figure", "setting", "cases", "value", "bar", "verdict", "note")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
