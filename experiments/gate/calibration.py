@@ -141,7 +141,7 @@ def outliers(model: Any, X: np.ndarray, task: Task) -> Task:
     wild[:, 0] = model.means_[:, 0].mean() + 15 * np.sqrt(model.covariances_[:, 0, 0].max())
 
     def rate(rows: np.ndarray) -> float:
-        return float(np.mean([line[4] == "yes" for line in row_lines(model, rows, range(len(rows)))]))
+        return float(np.mean([line[4] == "yes" for line in row_lines(model, rows, range(len(rows)), new=True)]))
 
     fitted = float(model.outliers_.mean())
     return {"outliers, fitted rows": fitted, "outliers, new rows": rate(X), "wild rows flagged": rate(wild)}
