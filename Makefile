@@ -19,7 +19,7 @@ DOCS := $(VENV)/.docs-$(subst $(comma),-,$(EXTRAS))
 EXPERIMENTS := $(addprefix paper.,recovery covariance_recovery grid n_components real_sets gene_sets gene_correlations topics) \
 	studies.auto_rule studies.monotone
 
-.PHONY: help demo test docs dist reproduce reproduce-full dev lint clean
+.PHONY: help demo test docs dist reproduce reproduce-full gate gate-quick dev lint clean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,8 @@ help:
 	@echo "make dist   build the wheel and the sdist into dist/, and check them"
 	@echo "make reproduce       every experiment of the paper, few runs, to experiments/results/quick/"
 	@echo "make reproduce-full  the same with the paper's numbers of runs, to experiments/results/; resumes if killed"
+	@echo "make gate   laws, faults, calibration and noise, an hour: experiments/results/gate.csv and docs/trust.md; resumes if killed"
+	@echo "make gate-quick      the same in five minutes, as CI runs it, to experiments/results/quick/"
 	@echo "make lint   ruff check, ruff format --check, mypy src"
 	@echo "make dev    install the tools that make lint uses, and pre-commit"
 	@echo "make clean  remove $(VENV), caches, build files and the demo's output"
@@ -57,6 +59,13 @@ reproduce: $(READY)
 
 reproduce-full: $(READY)
 	@set -e; for name in $(EXPERIMENTS); do echo "== $$name"; $(RUN) -m experiments.$$name --full $(ARGS); done
+
+# The page gets the figures of a full run even if some of them are broken.
+gate: $(READY)
+	$(RUN) -m experiments.gate --full $(ARGS); ended=$$?; $(RUN) -m experiments.gate.report && exit $$ended
+
+gate-quick: $(READY)
+	$(RUN) -m experiments.gate --quick $(ARGS)
 
 dev: $(DEV)
 
