@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from blockmix.estimators.factor import FactorBiclustering
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.resampling import drawn_like
 from blockmix.grouping import Proposal, SilhouetteRule
 from blockmix.partition import Partition
 from blockmix.selection import SelectionProgress, SelectionTable, SelectionWarning, select
@@ -32,6 +33,7 @@ def two_clusters(n: int = 60) -> np.ndarray:
 
 X = two_clusters()
 P = X.shape[1]
+OWN: dict[str, Any] = {"shared_covariance": False}
 # Where few numbers are tried, the best is likely to lie at an edge. Other tests state the warning.
 no_warnings = pytest.mark.filterwarnings("ignore::blockmix.selection.SelectionWarning")
 
@@ -79,7 +81,8 @@ def scripted(
     **script: Any,
 ) -> SelectionTable:
     given = {"criterion": criterion, "callback": callback, "estimator": Scripted(script=script)}
-    return select(X, n_components, n_column_groups, **given)
+    many = np.tile(X, (2, 1))  # of fewer rows tables would be drawn
+    return select(many, n_components, n_column_groups, **given)
 
 
 def pairs(table: SelectionTable) -> list[tuple[int, Any]]:
@@ -90,7 +93,7 @@ def pairs(table: SelectionTable) -> list[tuple[int, Any]]:
 def test_every_row_is_a_fit_and_the_best_is_the_smallest() -> None:
     names, reported = list("abcdef"), list[Any]()
     frame = pd.DataFrame(X, columns=names)
-    table = select(frame, [2, 1], ["auto", 2, 4], random_state=0, on_iteration=reported.append, init="kmeans")
+    table = select(frame, [2, 1], ["auto", 2, 4], random_state=0, on_iteration=reported.append, init="kmeans", **OWN)
     assert pairs(table) == [(G, K) for G in (2, 1) for K in ("auto", 2, 4)]
     for row in table.rows:
         model = GaussianBiclustering(row.n_components, row.n_column_groups, init="kmeans", random_state=0).fit(frame)
@@ -125,7 +128,7 @@ def test_the_criterion_decides(criterion: str, values: list[float]) -> None:
     table = scripted([2, 3], criterion=criterion, best=(3, 1))
     assert [getattr(row, criterion) for row in table.rows] == values
     assert table.best_ is table.rows[int(np.argmin(values))]  # the first of equal ones
-    assert str(table).endswith(f"\n* smallest {criterion}")
+    assert str(table).splitlines()[-1].startswith(f"* smallest {criterion}; ")  # the other one is level
 
 
 @no_warnings
@@ -147,7 +150,7 @@ def test_a_list_is_a_list_of_candidates(given: Any, candidates: list[Any]) -> No
 
 
 def test_one_number_per_component_is_tried_with_that_many_components() -> None:
-    table = select(X, [1, 2, 3], [(2, 3), 3], random_state=0)
+    table = select(X, [1, 2, 3], [(2, 3), 3], random_state=0, **OWN)
     assert pairs(table) == [(1, 3), (2, (2, 3)), (2, 3), (3, 3)]
     assert table.rows[1].groups == (2, 3)
 
@@ -166,7 +169,7 @@ def test_a_grouping_and_a_rule_of_the_user_are_candidates_like_ours() -> None:
         def choose(self, S: np.ndarray, n_rows: float, grouping: Any, **others: Any) -> Proposal:
             return grouping.group(S, self.number, n_rows)
 
-    table = select(X, [1, 2], [Always(2), Always(2), Always(3)], grouping=Alternating(), random_state=0)
+    table = select(X, [1, 2], [Always(2), Always(2), Always(3)], grouping=Alternating(), random_state=0, **OWN)
     assert [row.groups for row in table.rows] == [(2,), (3,), (2, 2), (3, 3)]
     assert len(table.extend(n_column_groups=Always(3)).rows) == 4
     assert table.models[0].column_labels_.tolist() == [[0, 1, 0, 1, 0, 1]]
@@ -199,8 +202,11 @@ def test_extending_equals_trying_all_at_once() -> None:
     table = pickle.loads(pickle.dumps(select(X, [1, 2], ["auto", rule], random_state=0)))
     extended = table.extend([3, 4], [clone(rule), 3])
     whole = select(X, [4, 3, 2, 1], [rule, "auto", 3], random_state=0)
-    assert len(extended.rows) == len(whole.rows) == 12
-    ends = [{(r.n_components, str(r.n_column_groups)): r.bic for r in found.rows} for found in (extended, whole)]
+    assert len(extended.rows) == len(whole.rows) == 12 + 9
+    ends = [
+        {(r.n_components, str(r.n_column_groups), *r.kind.values()): r.bic for r in found.rows}
+        for found in (extended, whole)
+    ]
     assert ends[0] == ends[1]
 
 
@@ -256,7 +262,7 @@ def test_values_that_are_not_finite_are_never_best(monkeypatch: pytest.MonkeyPat
         ((2, 2), [1, 2, 3], [1, 2, 3], ""),
         ((1, P), 1, [4, 5, P], ""),  # as many groups as columns
         ((9, 9), 2, 3, ""),  # no range, no edge
-        ((len(X), 1), [1, len(X)], "auto", ""),  # no more clusters than rows
+        ((2 * len(X), 1), [1, 2 * len(X)], "auto", ""),  # no more clusters than rows
     ],
 )
 def test_a_best_pair_at_the_edge_gives_a_warning(
@@ -331,7 +337,7 @@ def test_the_text_and_the_frame_have_the_rows(monkeypatch: pytest.MonkeyPatch) -
         f"              2              3,3     1,1          20  0.0  2.0  -0.0     0.00  converged: {'x' * 48}…\n"
         "             10                2       -           -    -    -     -     0.00  failed: no fit for 10"
     )
-    assert lines[-1] == "* smallest bic" and repr(table) == str(table)
+    assert lines[-1] == "* smallest bic; 2 components are level (+0.0)" and repr(table) == str(table)
     frame = table.to_frame()
     numbers = ["n_parameters", "log_likelihood", "bic", "icl", "aic", "seconds", "outcome", "best"]
     assert list(frame.columns) == ["n_components", "n_column_groups", "groups", *numbers]
@@ -391,7 +397,8 @@ def test_kinds_of_models_are_candidates() -> None:
     separate = [(G, False, tails) for tails in ("normal", "t") for G in (1, 2)]
     assert tried == [*separate, (2, True, "normal"), (2, True, "t")]  # one component shares with nobody
     for row in table.rows:
-        assert row.bic == GaussianBiclustering(row.n_components, random_state=0, **row.kind).fit(X).bic(X)
+        assert row.bic == clone(row.model).fit(X).bic(X)
+        assert all(getattr(row.model, name) == value for name, value in row.kind.items())
     assert table.to_frame()["tails"].tolist() == [row.kind["tails"] for row in table.rows]
     assert "shared_covariance   tails" in str(table).splitlines()[0]
     assert len(table.plot().lines) == 5  # one for each kind, and the mark of the best
@@ -399,7 +406,7 @@ def test_kinds_of_models_are_candidates() -> None:
 
 @no_warnings
 def test_extending_by_a_kind_keeps_the_fits() -> None:
-    table = select(X, [1, 2], random_state=0)  # a value that is not a list is a parameter, not a candidate
+    table = select(X, [1, 2], random_state=0, **OWN)  # a value that is not a list is a parameter, not a candidate
     extended = table.extend(tails="t")
     assert extended.models[:2] == table.models
     assert [row.kind for row in table.rows] == [{}, {}]
@@ -422,14 +429,14 @@ def test_t_components_that_are_preferred_give_a_warning() -> None:
 @no_warnings
 def test_the_least_stable_cluster_shows_one_cluster_too_many() -> None:
     reported: list[Any] = []
-    table = select(X, [1, 2, 3], 3, random_state=0, stability=True, on_iteration=reported.append)
+    table = select(X, [1, 2, 3], 3, random_state=0, stability=True, **OWN, on_iteration=reported.append)
     least = [row.least_stable for row in table.rows]
     assert least[0] == 1.0 and least[1] > 0.95 and least[2] < 0.85
     assert [progress.start for progress in reported].count("refit 20 of 20") == 2
     assert "least stable" in str(table).splitlines()[0]
     assert str(table).splitlines()[-1].startswith("least stable: stability of the least stable cluster.")
     assert table.to_frame()["least_stable"].tolist() == least
-    again = select(X, [1, 2], 3, random_state=0, stability=True).extend(3)
+    again = select(X, [1, 2], 3, random_state=0, stability=True, **OWN).extend(3)
     assert [row.least_stable for row in again.rows] == least
     factors = select(X, 2, 3, estimator=FactorBiclustering(random_state=0), stability=True)
     assert factors.rows[0].least_stable > 0.9
@@ -445,3 +452,49 @@ def test_with_more_columns_than_rows_a_shared_covariance_is_compared_too() -> No
     assert (table.best_.n_components, table.best_.kind) == (3, {"shared_covariance": True})
     separate = select(wide, [1, 3], shared_covariance=False, random_state=0)
     assert (separate.best_.n_components, separate.rows[0].kind) == (1, {})
+
+
+def test_own_and_shared_covariances_are_compared_unless_one_is_given() -> None:
+    # Red if the clusters of rows that share a covariance are looked for with covariances of their own only.
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((45, 6)) + 6 / np.sqrt(2) * np.repeat(np.eye(3, 6), 15, axis=0)
+    table = select(Y, random_state=0)
+    assert [(row.n_components, row.kind["shared_covariance"]) for row in table.rows] == [
+        *((G, False) for G in range(1, 6)),
+        *((G, True) for G in range(2, 6)),
+    ]
+    assert table.best_.kind == {"shared_covariance": True} and table.best_.n_components == 3
+    assert [row.kind for row in select(X, [1, 2, 3], random_state=0, **OWN).rows] == [{}, {}, {}]
+
+
+def test_a_small_gain_of_a_small_table_is_compared_with_that_of_chance() -> None:
+    # Red if the criterion alone decides: it prefers two clusters or more on most of these tables of one.
+    chosen, smallest = [], []
+    for seed in range(8):
+        noise = np.random.default_rng(seed).standard_normal((15, 6))
+        noise[:, :3] += 1.2 * np.random.default_rng(seed + 100).standard_normal((15, 1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = select(noise, [1, 2, 3], random_state=0)
+        chosen.append(table.best_.n_components)
+        smallest.append(min(table.rows, key=lambda row: row.bic).n_components)
+        if table._simpler is not None:
+            assert str(table).endswith(f"tables drawn from the model of {chosen[-1]} show as much by chance")
+    assert chosen.count(1) >= 7 > smallest.count(1)
+
+
+def test_a_drawn_table_has_the_moments_values_and_missing_values_of_the_table() -> None:
+    rng = np.random.default_rng(0)
+    Y = np.concatenate([rng.standard_normal((40, 3)) @ rng.standard_normal((3, 3)) + 20 * g for g in range(2)])
+    Y = np.column_stack([Y, rng.integers(0, 2, 80)])
+    Y[rng.random(Y.shape) < 0.1] = np.nan
+    model = GaussianBiclustering(2, 1, random_state=0).fit(Y)
+    drawn = np.stack([drawn_like(model, Y, seed) for seed in range(200)])
+    assert (np.isnan(drawn) == np.isnan(Y)).all()
+    assert set(np.unique(drawn[:, :, 3][~np.isnan(drawn[:, :, 3])])) == {0.0, 1.0}
+    for g in range(2):
+        pooled = drawn[:, model.row_labels_ == g, :3].reshape(-1, 3)
+        pooled = pooled[~np.isnan(pooled).any(axis=1)]
+        scale = np.sqrt(np.diag(model.covariances_[g])[:3])
+        np.testing.assert_allclose(pooled.mean(axis=0), model.means_[g, :3], atol=0.15 * scale.max())
+        np.testing.assert_allclose(np.cov(pooled.T), model.covariances_[g, :3, :3], atol=0.3 * scale.max() ** 2)

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from blockmix.em.loop import Outcome, Progress
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.mixture import FitWarning, Mixture
-from blockmix.estimators.resampling import least_stable
+from blockmix.estimators.resampling import drawn_like, least_stable
 from blockmix.partition import FloatArray
 from blockmix.plotting import selection_curve
 from blockmix.rows.files import needed
@@ -248,10 +248,9 @@ class SelectionTable:
         best, smallest, name = self.best_, self._smallest(), self.criterion
         value = getattr(best, name)
         if self._simpler is not None and smallest is not None:
-            return (
-                f"{smallest.n_components} components have a smaller {name} by {value - getattr(smallest, name):.1f}, but "
-                f"tables drawn from the model of {best.n_components} show as much by chance"
-            )
+            less = value - getattr(smallest, name)
+            text = f"{smallest.n_components} components have a smaller {name} by {less:.1f}, but tables drawn from the"
+            return f"{text} model of {best.n_components} show as much by chance"
         smaller = any(getattr(row, name) < value for row in self.rows)
         text = f"smallest {name}" + (" of the fits with enough rows in each component" if smaller else "")
         level = [row for row in self.rows if row.sound and row is not best and getattr(row, name) < value + _LEVEL]
@@ -407,7 +406,8 @@ def _fit(
         and isinstance(model.init, str)
         and _array(search) is not None
     ):
-        model.set_params(init=started[0].predict_proba(search.X))
+        labels = started[0].row_labels_
+        model.set_params(init=labels if len(np.unique(labels)) == candidate.n_components else model.init)
     begin, least = time.perf_counter(), np.nan
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
@@ -471,40 +471,19 @@ def _simpler(table: SelectionTable) -> SelectionRow | None:
 
 
 def _drawn_gain(table: SelectionTable, X: FloatArray, simple: SelectionRow, best: SelectionRow, seed: int) -> float:
-    """By how much the number of components of the best candidate is better on a table drawn from a simpler model.
-
-    Each component is normal with the whole covariance of its rows: correlations that few rows hide from the model would
-    otherwise pass for clusters. Missing values stay where they are, and columns of repeated values have values of theirs.
-    """
-    model, name, rng = simple.model, table.criterion, np.random.RandomState(seed)
-    drawn, missing, complete = np.empty_like(X), np.isnan(X), X
-    if missing.any():  # given the values of the row
-        for g in np.unique(model.row_labels_).tolist():
-            members = model.row_labels_ == g
-            drawn[members] = model._sample_component(g, int(members.sum()), rng)
-        complete = model.impute(X) + drawn - model.impute(np.where(missing, np.nan, drawn))
-    for g in np.unique(model.row_labels_).tolist():
-        members = model.row_labels_ == g
-        part = complete[members]
-        mean, n = part.mean(axis=0), len(part)
-        drawn[members] = mean + rng.standard_normal((n, n)) @ (part - mean) / np.sqrt(n)
-    for j in model.resolution_.columns.tolist():
-        values = np.unique(X[~np.isnan(X[:, j]), j])
-        middles = (values[1:] + values[:-1]) / 2
-        drawn[:, j] = values[np.searchsorted(middles, drawn[:, j])]
-    drawn[np.isnan(X)] = np.nan
-    choices = {key: (value,) for key, value in {**best.kind, "n_column_groups": best.n_column_groups}.items()}
+    """By how much the number of components of the best candidate is better on a table drawn from a simpler model."""
+    choices: dict[str, tuple[Any, ...]] = {name: (value,) for name, value in best.kind.items()}
     if best.kind.get("shared_covariance"):
         choices["shared_covariance"] = (False, True)
-    choices["n_components"] = (simple.n_components, best.n_components)
+    choices |= {"n_components": (simple.n_components, best.n_components), "n_column_groups": (best.n_column_groups,)}
+    search = replace(table._search, X=drawn_like(simple.model, X, seed), stability=False, choices=choices)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search = replace(table._search, X=drawn, stability=False, choices=choices)
-        rows = _compare(search, [], name, None, draws=False).rows
-    values_of = {
-        G: [getattr(r, name) for r in rows if r.n_components == G and r.sound] for G in choices["n_components"]
-    }
-    few, many = (min(values_of[G], default=np.inf) for G in choices["n_components"])
+        rows = _compare(search, [], table.criterion, None, draws=False).rows
+    few, many = (
+        min((getattr(row, table.criterion) for row in rows if row.n_components == G and row.sound), default=np.inf)
+        for G in choices["n_components"]
+    )
     return float(few - many) if np.isfinite(few) else -np.inf
 
 

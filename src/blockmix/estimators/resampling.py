@@ -104,6 +104,29 @@ def least_stable(
     return min(cluster.stability for cluster in clusters if cluster.rows)
 
 
+def drawn_like(model: Any, X: FloatArray, seed: int) -> FloatArray:
+    """A table like X, shape (N, p), whose rows in each component of a mixture are normal.
+
+    They have the whole covariance of the rows of the component: correlations that few rows hide from the model would
+    otherwise be taken for clusters. Missing values stay where they are, and columns of repeated values have values of
+    theirs.
+    """
+    rng, missing, labels = np.random.RandomState(seed), np.isnan(X), model.row_labels_
+    drawn, complete = np.empty_like(X), X
+    if missing.any():  # filled with draws given the values of the row
+        for g in np.unique(labels).tolist():
+            drawn[labels == g] = model._sample_component(g, int((labels == g).sum()), rng)
+        complete = model.impute(X) + drawn - model.impute(np.where(missing, np.nan, drawn))
+    for g in np.unique(labels).tolist():
+        part = complete[labels == g]
+        mean, n = part.mean(axis=0), len(part)
+        drawn[labels == g] = mean + rng.standard_normal((n, n)) @ (part - mean) / np.sqrt(n)
+    for j in model.resolution_.columns.tolist():
+        values = np.unique(X[~missing[:, j], j])
+        drawn[:, j] = values[np.searchsorted((values[1:] + values[:-1]) / 2, drawn[:, j])]
+    return np.where(missing, np.nan, drawn)
+
+
 def covariance_stability(
     model: Any,
     X: ArrayLike,

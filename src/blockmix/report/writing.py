@@ -170,8 +170,9 @@ def _summaries(subject: Subject) -> list[dict[str, Any]]:
     for g, groups in enumerate(subject.column_labels):
         sizes = np.bincount(groups)
         rows = None if labels is None else np.flatnonzero(labels == g)
-        stated = z is not None and rows is not None and len(rows) > 0 and tells_rows_apart(subject.model)
-        certainty = round(float(z[rows, g].mean()), 4) if stated else None
+        certainty = None
+        if z is not None and rows is not None and len(rows) and tells_rows_apart(subject.model):
+            certainty = round(float(z[rows, g].mean()), 4)
         lines.append(
             {
                 "rows": None if rows is None else len(rows),
