@@ -96,9 +96,12 @@ def test_a_component_without_rows_is_named_and_leaves_a_usable_mixture() -> None
 def test_a_lost_component_is_restarted_at_the_row_of_least_density(sample_weight: Any) -> None:
     X = table(apart=5.0)
     X[17] += 300
-    with pytest.warns(ConvergenceWarning) as warned:
+    with pytest.warns(UserWarning) as warned:
         model = Fit(3, 6, shared_covariance=True, init=with_a_third(1e-3)).fit(X, sample_weight=sample_weight)
-    assert [str(one.message) for one in warned] == ["component 2 had lost all rows and was restarted at row 17"]
+    assert [str(one.message) for one in warned] == [
+        "component 2 had lost all rows and was restarted at row 17",
+        "component 2 has 1.0 rows, too few to trust its covariance: ask for fewer components",
+    ]
     assert np.flatnonzero(model.row_labels_ == 2).tolist() == [17]
     assert model.outcome_ == "converged"
 

@@ -277,6 +277,7 @@ def test_a_mixture_keeps_its_other_settings() -> None:
     assert found.mixture_.shared_covariance and found.mixture_.n_components == 2
 
 
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")
 def test_extreme_documents_make_no_topics_of_their_own() -> None:
     # Red with plain k-means, which spends a cluster on the three documents whose weights are large.
     rng = np.random.default_rng(0)
@@ -290,6 +291,7 @@ def test_extreme_documents_make_no_topics_of_their_own() -> None:
     assert sizes["kmeans"] <= 3 and sizes["directions"] > 50
 
 
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")
 def test_a_topic_without_documents_comes_last_and_is_blank() -> None:
     weights = np.repeat(np.random.default_rng(0).gamma(1.0, 1.0, (2, 6)), 20, axis=0)
     found = topics(n_topics=3, n_term_groups=3).fit(weights, np.repeat([1, 5], 20))

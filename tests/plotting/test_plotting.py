@@ -120,7 +120,7 @@ def test_the_dendrogram_is_cut_into_as_many_groups(K: int) -> None:
 
 def test_the_table_is_drawn_over_the_number_that_varies_more(X: np.ndarray) -> None:
     with pytest.warns(UserWarning, match="edge"):
-        table = select(X, [1, 2], [2, 3], random_state=0)
+        table = select(X, [1, 2], [2, 3], shared_covariance=False, random_state=0)
     ax = table.plot()
     lines = {line.get_label(): line for line in ax.lines}
     assert lines["2"].get_xdata().tolist() == [1, 2]

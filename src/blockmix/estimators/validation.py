@@ -152,9 +152,8 @@ def _explain(X: Any, error: Exception, allow_missing: bool) -> None:
     else:
         return
     one = len(words) == 1
-    if words and any(
-        reason in str(error) for reason in ("could not convert", "Cannot cast", "be promoted", "float() argument")
-    ):
+    reasons = ("could not convert", "Cannot cast", "be promoted", *(("float() argument",) if is_frame else ()))
+    if words and any(reason in str(error) for reason in reasons):
         advice = ", for example with X.select_dtypes('number')" if is_frame else ""
         raise ValueError(
             f"{'column' if one else 'columns'} {_listed(words)} {'holds' if one else 'hold'} text or dates, not "
