@@ -155,7 +155,7 @@ def test_report_without_a_file_is_the_page_of_the_fit() -> None:
 def test_report_does_not_replace_a_page_by_one_that_shows_less(wine_csv: str, wine_model: str) -> None:
     first = Path("out/report.html").read_text()
     wine()[:100].to_csv(wine_csv, index=False)
-    sentence = "wine.csv has 100 rows, but the model was fitted to 178: give FILE after the model, or --out PAGE"
+    sentence = "wine.csv has 100 rows, but the model was fitted to 178: give FILE after the model, or --out NEW"
     assert sentence in fails("report", wine_model)
     Path(wine_csv).unlink()
     assert "the table that out/model.blockmix was fitted to, wine.csv, was not found" in fails("report", wine_model)

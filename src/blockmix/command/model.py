@@ -162,8 +162,8 @@ def report_again(options: ReportOptions, line: str) -> None:
     try:
         table = _fitted_table(options, model, summary, label)
     except ValueError as error:
-        if options.file is not None or options.label is not None or (options.out is None and page.exists()):
-            raise ValueError(f"{error}: give FILE after the model, or --out PAGE for a page without data") from None
+        if options.file is not None or options.label is not None or page.exists():
+            raise ValueError(f"{error}: give FILE after the model, or --out NEW for a new page without data") from None
         note(f"the page shows no data ({error}): give FILE after the model to include them")
     fitted = Fitted(model, _stored_comparison(summary), summary.get("warnings"))
     with warnings_collected():

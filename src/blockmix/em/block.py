@@ -258,18 +258,22 @@ class BlockFamily:
         proposed. Here missing values are first filled with coarser blocks, in which responsibilities stay. The
         comparison is by the objective of the rows, so the trace does not fall.
         """
-        prior = Prior(_PSEUDO_ROWS * min(rows.n_columns, _COARSE), self.prior.ridge)
-        coarser = replace(self, n_groups=(_Coarse(),) * len(self.n_groups), shape=FULL, prior=prior, price=0.0)
-        coarse, given = coarser.regrouped(rows, old), old.density(missing=True)
-        for _ in range(_COARSE_STEPS - 1):
-            coarse = coarser.regrouped(rows, coarse, given)
-        new = self.regrouped(rows, coarse, given)
+        new = self.regrouped(rows, self.in_coarser_blocks(rows, old), old.density(missing=True))
         if new.blocks.layout.is_same(old.blocks.layout):
             return old
         for _ in range(_JUDGED_AFTER):
             new = self.maximize(sweep(rows, new), new)
         gain = self.objective(sweep(rows, new), new) - value
         return new if gain > 1e-9 * self.total_weight else old
+
+    def in_coarser_blocks(self, rows: Rows, old: Parameters) -> Parameters:
+        """Parameters after a few EM steps in coarser blocks, with the responsibilities of the old ones."""
+        prior = Prior(_PSEUDO_ROWS * min(rows.n_columns, _COARSE), self.prior.ridge)
+        coarser = replace(self, n_groups=(_Coarse(),) * len(self.n_groups), shape=FULL, prior=prior, price=0.0)
+        coarse, given = coarser.regrouped(rows, old), old.density(missing=True)
+        for _ in range(_COARSE_STEPS - 1):
+            coarse = coarser.regrouped(rows, coarse, given)
+        return coarse
 
     def thin(self, rows: Rows, parameters: Parameters, spare: int = 0) -> IntArray:
         """Components with at most `spare` rows more than their blocks need.

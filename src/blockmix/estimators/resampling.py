@@ -224,18 +224,22 @@ def _resampled_groups(
 
     Rows with the same code share a weight; by default each has its own.
     """
-    n_covariances = len(parameters.blocks.layout.distinct)
+    n_covariances, z = len(parameters.blocks.layout.distinct), None
+    if rows.has_missing:
+        # Filled by the fitted blocks, missing values would confirm these.
+        z, parameters = parameters.density(missing=True), family.in_coarser_blocks(rows, parameters)
     size, n_buckets = n_covariances * rows.n_columns**2, rows.n_rows if codes is None else int(codes.max()) + 1
     n_buckets = min(BUCKETS, n_buckets)
     if n_buckets * size > _NUMBERS and rows.is_array:
         # Statistics of buckets would take more memory than many passes take time.
         for _ in range(n):
             weights = rows.weights * _row_weights(codes, rows.n_rows, rng)
-            yield family.proposals(full_scatter(replace(rows, weights=weights), parameters), parameters)
+            yield family.proposals(full_scatter(replace(rows, weights=weights), parameters, z=z), parameters)
         return
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // size))
     density = parameters.density(rows.has_missing)
-    buckets = rows.map_sum(partial(_chunk_buckets, density=density, n=n_covariances, codes=codes, n_buckets=n_buckets))
+    settings = {"density": density, "n": n_covariances, "z": z, "codes": codes, "n_buckets": n_buckets}
+    buckets = rows.map_sum(partial(_chunk_buckets, **settings))
     names = [field.name for field in fields(Statistics) if getattr(buckets[0], field.name) is not None]
     stacked = {name: np.stack([getattr(bucket, name) for bucket in buckets]) for name in names}
     step = max(1, _NUMBERS // size)
@@ -247,7 +251,9 @@ def _resampled_groups(
             yield family.proposals(statistics, parameters)
 
 
-def _chunk_buckets(chunk: Chunk, density: Density, n: int, codes: IntArray | None, n_buckets: int) -> Any:
+def _chunk_buckets(
+    chunk: Chunk, density: Density, n: int, z: Density | None, codes: IntArray | None, n_buckets: int
+) -> Any:
     """Statistics of the buckets of a chunk, with full scatters of n covariances; an array of objects, which adds up.
 
     Rows are spread over buckets by a hash of their number or unit.
@@ -257,5 +263,5 @@ def _chunk_buckets(chunk: Chunk, density: Density, n: int, codes: IntArray | Non
     order = np.argsort(bucket, kind="stable")
     parts = np.split(order, np.searchsorted(bucket[order], np.arange(1, n_buckets)))
     components = range(len(density.level))
-    each = [chunk_scatter(chunk.take(part), density, n, components, None) for part in parts]
+    each = [chunk_scatter(chunk.take(part), density, n, components, z) for part in parts]
     return np.array(each, dtype=object)
