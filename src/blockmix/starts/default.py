@@ -252,6 +252,7 @@ def short_em(
     (G, S, N), p = z.shape, len(floor)
     total = _DEGREES + p
     value, share, (i, j) = np.empty(S), np.empty((G, S)), np.triu_indices(p)
+    rounded = np.where(floor > _FLOOR, floor, 0.0)
     for _ in range(n_sweeps):
         share = np.maximum(z @ weights, np.finfo(np.float32).tiny)
         sums = ((z * u * weights).reshape(G * S, N) @ phi.T).astype(float)
@@ -263,8 +264,9 @@ def short_em(
         precision, logdet = np.linalg.inv(covariance), np.linalg.slogdet(covariance)[1].astype(np.float32)
         linear = np.einsum("cij,cj->ci", precision, means)
         quadratic = np.where(i == j, 1.0, 2.0) * precision[:, i, j]
-        constant = np.einsum("ci,ci->c", linear, means)[:, None]
-        coefficients = np.concatenate([quadratic, -2 * linear, constant], axis=1).astype(np.float32)
+        # A rounded value has the mean distance of the values that it stands for, or sitting on one would pay.
+        constant = np.einsum("ci,ci->c", linear, means) + np.einsum("cii,i->c", precision, rounded)
+        coefficients = np.concatenate([quadratic, -2 * linear, constant[:, None]], axis=1).astype(np.float32)
         u = total / (_DEGREES + np.maximum(coefficients @ phi, 0).reshape(G, S, N))
         joint = (0.5 * total) * np.log(u)
         joint += (np.log(share) - 0.5 * logdet.reshape(G, S))[:, :, None]
