@@ -11,6 +11,7 @@ from blockmix.plotting.curves import (
     group_comparison,
     likelihood_trace,
     selection_curve,
+    share_lines,
 )
 from blockmix.plotting.heatmaps import (
     checkerboard,
@@ -32,5 +33,6 @@ __all__ = [
     "likelihood_trace",
     "selection_curve",
     "share_heatmap",
+    "share_lines",
     "style",
 ]
