@@ -165,8 +165,8 @@ def topic_words(X: Any, topics: IntArray, n_topics: int, nearness: FloatArray | 
 def typical_documents(X: Any, closeness: FloatArray, words: Sequence[IntArray], topics: IntArray) -> list[IntArray]:
     """Rows of the most typical documents of each topic: near to it, and with much weight on the words that name it.
 
-    X is sparse, shape (N, v), with rows of unit length; closeness is the cosine of each document and its topic. Alone,
-    it chooses documents that contain none of the words.
+    X is sparse, shape (N, v), with rows of unit length. The cosine of document and topic alone chooses documents that
+    contain none of the words.
     """
     typical = []
     for g, columns in enumerate(words):

@@ -23,7 +23,7 @@ from blockmix.em.loop import LoopState
 from blockmix.em.parameters import Parameters
 from blockmix.estimators.importance import Topic
 from blockmix.estimators.smoothing import SmoothMixture, Space
-from blockmix.estimators.terms import Lexicon, RelativeTfidf, default_vectorizer
+from blockmix.estimators.terms import PAIR, Lexicon, RelativeTfidf, default_vectorizer
 from blockmix.files.values import METADATA, TAG, Codec, Codecs, write_object
 from blockmix.grouping import GROUPINGS, RULES, Grouping, Rule
 from blockmix.partition import FloatArray, Partition
@@ -165,6 +165,7 @@ def _lexicon_arguments(lexicon: Lexicon) -> dict[str, Any]:
         "vocabulary": words,
         "stop_words": None if vectorizer is None else vectorizer.stop_words,
         "ngrams": 1 if vectorizer is None else vectorizer.ngram_range[1],
+        "characters": vectorizer is not None and vectorizer.token_pattern == PAIR,
         "idf": getattr(lexicon.weighting, "idf_", None),
         "columns": lexicon.columns,
         "n_vocabulary": lexicon.n_vocabulary,
@@ -173,13 +174,13 @@ def _lexicon_arguments(lexicon: Lexicon) -> dict[str, Any]:
 
 
 def _lexicon(
-    vocabulary: Any, stop_words: Any, ngrams: Any, idf: Any, columns: Any, n_vocabulary: Any, unit: Any
+    vocabulary: Any, stop_words: Any, ngrams: Any, characters: Any, idf: Any, columns: Any, n_vocabulary: Any, unit: Any
 ) -> Any:
     """The lexicon with the default vectorizer and these weights of terms, checked."""
     v, t = n_vocabulary, np.size(columns)
     require(isinstance(v, int) and is_label(columns, (t,), v), "the terms are not in the vocabulary")
     require(idf is None or is_real(idf, (v,)), f"there are not {v} weights of terms")
-    require(isinstance(unit, bool), "the length of documents is not known")
+    require(isinstance(unit, bool) and isinstance(characters, bool), "the weights of documents are not known")
     weighting, vectorizer = FunctionTransformer(accept_sparse=True), None
     if idf is not None:
         weighting = TfidfTransformer(norm=None) if unit else RelativeTfidf()
@@ -187,7 +188,7 @@ def _lexicon(
     if vocabulary is not None:
         different = all(isinstance(word, str) for word in vocabulary) and len(set(vocabulary)) == len(vocabulary) == v
         require(different, f"the vocabulary does not have {v} terms")
-        vectorizer = default_vectorizer(stop_words, ngrams).set_params(vocabulary=vocabulary)
+        vectorizer = default_vectorizer(stop_words, ngrams, characters).set_params(vocabulary=vocabulary)
     return Lexicon(vectorizer, weighting, columns, v, unit)
 
 

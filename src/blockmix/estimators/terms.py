@@ -24,6 +24,8 @@ from blockmix.partition import FloatArray, IntArray
 
 # Two or more letters of any alphabet. Numbers (rooms, prices) are ignored: they say nothing about a topic.
 TOKEN = r"(?u)\b[^\W\d_]{2,}\b"
+# Two neighboring letters; the next pair begins with the second of them.
+PAIR = r"(?u)(?=([^\W\d_]{2}))"
 # Missing from scikit-learn's list: auxiliaries, and the stems that "didn't", "we've" and "I'm" leave behind.
 _STEMS = "did does doing don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn won ve ll re"
 STOP_WORDS = sorted(ENGLISH_STOP_WORDS.union(_STEMS.split()))
@@ -63,14 +65,20 @@ def frequencies(counts: Any) -> Any:
     return sparse.csr_array(normalize(counts.astype(float), norm="l1"))
 
 
-def default_vectorizer(stop_words: Any, ngrams: int = 1) -> CountVectorizer:
-    """Count lower-case words of two or more letters, without the stop words, and phrases of up to `ngrams` words."""
+def default_vectorizer(stop_words: Any, ngrams: int = 1, characters: bool = False) -> CountVectorizer:
+    """Count lower-case words of two or more letters, without the stop words, and phrases of up to `ngrams` words.
+
+    With characters, pairs of neighboring letters take the place of words.
+    """
     if isinstance(ngrams, bool) or not isinstance(ngrams, Integral) or ngrams < 1:
         raise ValueError(f"ngrams={ngrams!r} must be a whole number that is at least 1")
     if isinstance(stop_words, str) and stop_words != "english":
         raise ValueError(f'stop_words={stop_words!r} must be "english", None or a list of words')
     words = STOP_WORDS if isinstance(stop_words, str) else None if stop_words is None else sorted(stop_words)
-    return CountVectorizer(stop_words=words, token_pattern=TOKEN, ngram_range=(1, int(ngrams)))
+    pattern = PAIR if characters else TOKEN
+    return CountVectorizer(
+        stop_words=None if characters else words, token_pattern=pattern, ngram_range=(1, int(ngrams))
+    )
 
 
 def is_matrix(documents: Any) -> bool:

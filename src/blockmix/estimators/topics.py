@@ -79,6 +79,8 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         Words that the default vectorizer ignores.
     ngrams : int, default=1
         Number of words in the longest phrase that the default vectorizer counts as a term.
+    characters : bool, default=False
+        Count pairs of neighboring letters instead of words, for languages without spaces between words.
     random_state : int, RandomState or None
         Seed of the starts and of the halves.
 
@@ -108,8 +110,10 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
     stable_terms_ : list of tuples of str
         Sets of three or more terms that share a group in the fit and in both halves, largest first. Other groupings of
         terms are an index of the vocabulary rather than a finding.
+    words_ : array of shape (v,)
+        The words that name topics and have vectors; without smoothing these are the terms.
     terms_ : array of shape (p,)
-        The terms kept.
+        The terms kept, which are grouped.
     term_labels_ : array of shape (p,)
         Group of each term.
     without_terms_ : array
@@ -144,6 +148,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         vectorizer: Any = None,
         stop_words: str | Sequence[str] | None = "english",
         ngrams: int = 1,
+        characters: bool = False,
         random_state: RandomState = None,
     ) -> None:
         self.n_topics = n_topics
@@ -154,6 +159,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         self.vectorizer = vectorizer
         self.stop_words = stop_words
         self.ngrams = ngrams
+        self.characters = characters
         self.random_state = random_state
 
     def fit(
@@ -181,8 +187,10 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         """
         for name in ("n_topics", "n_term_groups", "max_terms", "n_selected_terms"):
             check_whole(name, getattr(self, name))
-        default = self.vectorizer is None
-        vectorizer = terms.default_vectorizer(self.stop_words, self.ngrams) if default else clone(self.vectorizer)
+        if self.vectorizer is None:
+            vectorizer: Any = terms.default_vectorizer(self.stop_words, self.ngrams, self.characters)
+        else:
+            vectorizer = clone(self.vectorizer)
         matrix, names, vectorizer = terms.read(documents, vectorizer, term_names)
         N, least = matrix.shape[0], max(2, self.n_topics)
         if least > N:
@@ -347,9 +355,9 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
             found = importance.central_terms(self.terms_[members], fit.directions[members], n_documents[members])
             ranked.append(found)
         probabilities, centers = self.mixture_.predict_proba(z), normalize(fit.mixture.means)
-        closeness = np.einsum("ij,ij->i", z, centers[probabilities.argmax(axis=1)])
+        closeness = np.einsum("ij,ij->i", z, centers[probabilities.argmax(axis=1)]) + probabilities.max(axis=1)
         nearness = centers @ fit.vectors.T
-        return _Result(rows, corpus.weights, names, probabilities, fit.groups, ranked, closeness, nearness)
+        return _Result(rows, corpus.weights, probabilities, fit.groups, ranked, closeness, nearness)
 
     def _fit_plain(self, matrix: Any, names: Any, ratings: FloatArray | None) -> _Result:
         """Fit the mixture to the weights of the terms, as in the paper."""
@@ -385,11 +393,11 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         ]
         directions = normalize((self.mixture_.means_ - X.mean(axis=0)) / X.std(axis=0))
         closeness = np.einsum("ij,ij->i", normalize(documents), directions[probabilities.argmax(axis=1)])
-        return _Result(rows, sparse.csr_array(X), self.terms_, probabilities, groups, ranked, closeness, None)
+        return _Result(rows, sparse.csr_array(X), probabilities, groups, ranked, closeness, None)
 
     def _keep(self, columns: IntArray, names: NDArray[np.object_]) -> None:
         """Keep these columns of the named words as terms."""
-        self._columns, self.terms_ = columns, names[columns]
+        self._columns, self.words_, self.terms_ = columns, names, names[columns]
         if self.n_term_groups > len(columns):
             raise ParameterError("n_term_groups", self.n_term_groups, f"exceeds the {len(columns)} terms kept")
 
@@ -416,7 +424,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         described = zip(
             np.bincount(topics, minlength=G).tolist(),
             [None] * G if ratings is None else importance.topic_means(ratings, self.labels_, G).tolist(),
-            [tuple(str(name) for name in result.names[columns]) for columns in words],
+            [tuple(str(name) for name in self.words_[columns]) for columns in words],
             [tuple(self.group_names_[k] for k in importance.top_groups(row)) for row in self.importance_],
             [tuple(rows[documents].tolist()) for documents in typical],
             strict=True,
@@ -474,21 +482,18 @@ class _Result(NamedTuple):
         The documents that were fitted.
     X : sparse array of shape (n, v)
         Weights of the words in them.
-    names : array of shape (v,)
-        The words.
     probabilities : array of shape (n, G)
     groups : array of shape (p,)
         Groups of the terms.
     ranked : list of K lists of (term, weight)
     closeness : array of shape (n,)
-        Cosine of each document and its component.
+        How near each document is to its component.
     nearness : array of shape (G, v) or None
         Cosine of each component and word.
     """
 
     rows: IntArray
     X: Any
-    names: NDArray[np.object_]
     probabilities: FloatArray
     groups: IntArray
     ranked: list[importance.Terms]
