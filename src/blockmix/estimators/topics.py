@@ -333,13 +333,14 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         self._lexicon = replace(self._lexicon, columns=words)
         counts, X, names = matrix[:, words], self._lexicon.weigh(matrix), names[words]
         n_selected, self._emphasis = self.max_terms, np.ones(len(words))
-        if ratings is not None and np.ptp(ratings) > 0:
+        ratings = ratings if ratings is not None and np.ptp(ratings) > 0 else None
+        if ratings is not None:
             shares = terms.rating_shares(X, ratings)
             n_selected, self._emphasis = self.n_selected_terms, np.sqrt(shares / shares.mean())
         self._keep(terms.select_terms(counts, X, ratings, self.max_terms, n_selected), names)
         rows = np.flatnonzero(np.diff(X.indptr)) if E is None else np.arange(X.shape[0])
         terms.check_enough(len(rows), X.shape[0], max(2, self.n_topics))
-        corpus = smoothing.Corpus(counts, X, self._columns, self._emphasis, E).part(rows)
+        corpus = smoothing.Corpus(counts, X, self._columns, self._emphasis, E, ratings).part(rows)
         fit = corpus.fit(self.n_topics, self.n_term_groups, rng)
         z, halves = fit.space.vectors(corpus.rows), smoothing.halves(corpus, self.n_topics, self.n_term_groups, rng)
         self._space, self._is_embedded, self.mixture_ = fit.space, E is not None, fit.mixture

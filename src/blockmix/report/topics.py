@@ -148,7 +148,7 @@ def topic_places(probabilities: FloatArray, labels: IntArray) -> tuple[FloatArra
     G = probabilities.shape[1]
     unit = normalize(probabilities.T)
     middle = np.eye(G) - 1 / G
-    values, vectors = eigh(-0.5 * middle @ np.maximum(1 - unit @ unit.T, 0) @ middle)
+    _, vectors = eigh(-0.5 * middle @ np.maximum(1 - unit @ unit.T, 0) @ middle)
     places = vectors[:, [-1, -2] if G > 1 else [-1, -1]]
     places = places * np.where(places.max(axis=0) < -places.min(axis=0), -1, 1)  # the same on every machine
     turn = 2.4 * np.arange(G)
