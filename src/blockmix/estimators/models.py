@@ -152,7 +152,7 @@ def _check_topics(model: TopicBiclustering) -> None:
     lengths = _lengths(
         model,
         "labels_ probabilities_ components_ term_labels_ terms_ importance_ _group_means term_groups_ group_names_ "
-        "topics_ words_ without_terms_ unclear_ stable_terms_ agreement_ mixture_ _space _columns _emphasis _lexicon "
+        "topics_ words_ without_terms_ unclear_ stable_terms_ agreement_ mixture_ _space _columns _lexicon "
         "n_vocabulary_ _is_embedded",
     )
     G, K, t = (lengths[letter] for letter in "GKt")
@@ -165,8 +165,8 @@ def _check_topics(model: TopicBiclustering) -> None:
         fits = isinstance(space, Space) and isinstance(mixture, SmoothMixture)
         require(fits and mixture.means.shape == (G, len(space.mean)), "the mixture has other topics or dimensions")
         require(model._is_embedded or len(space.axes) == words, "the vectors are those of other words")
-    right = is_label(model._columns, (t,), words) and is_real(model._emphasis, (words,))
-    require(right and model.words_.shape == (words,) and _all(model.words_, str), "the vocabulary has other terms")
+    require(is_label(model._columns, (t,), words), "the vocabulary has other terms")
+    require(model.words_.shape == (words,) and _all(model.words_, str), "the vocabulary has other terms")
     require(model.agreement_ is None or isinstance(model.agreement_, Real), "agreement_ is not a number")
     require(sorted(model.components_.tolist()) == list(range(G)), "components_ does not name each component once")
     require(is_positive(model._group_means), "a group of terms has no weight")

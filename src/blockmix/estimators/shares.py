@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from blockmix.partition import FloatArray, IntArray
-from blockmix.plotting import share_lines
 from blockmix.rows.files import needed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MAX_CATEGORIES = 20
 _NORMAL = 1.96  # quantile of the normal distribution for intervals of 95 %
@@ -58,10 +54,6 @@ class TopicShares:
             for c, name in enumerate(self.names)
         ]
         return needed("pandas", "app").DataFrame(rows).rename(columns={"shares": "share"})
-
-    def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Shares with their intervals, one line per topic."""
-        return share_lines(self.names, self.shares, self.low, self.high, self.words, ordered=self.ordered, ax=ax)
 
 
 def shares_of(topics: IntArray, values: ArrayLike, n_topics: int, bins: int, words: tuple[str, ...]) -> TopicShares:

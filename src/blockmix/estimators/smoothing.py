@@ -40,16 +40,15 @@ _TERMS_PER_GROUP = 10  # on average, where groups of several fits are compared
 _LEAST_STABLE = 3
 
 
-def word_vectors(counts: Any, rng: np.random.RandomState, weights: FloatArray | None = None) -> FloatArray:
+def word_vectors(counts: Any, rng: np.random.RandomState) -> FloatArray:
     """Vectors of words from their co-occurrence, shape (v, d), d ≤ 100: rows of U |D|^½ for P ≈ U D Uᵀ.
 
     P_st = max(0, log(c_st c / (c_s c_t))), where c_st is the number of documents that hold both words, s ≠ t, and c_s
-    and c are its sums. Documents may have weights.
+    and c are its sums.
     """
     kind = np.float64 if counts.shape[1] <= _DENSE else np.float32
     holds = sparse.csr_array((np.ones(counts.nnz, dtype=kind), counts.indices, counts.indptr), shape=counts.shape)
-    weighted = holds if weights is None else sparse.diags_array(weights.astype(kind)) @ holds
-    together = (holds.T @ weighted).toarray()
+    together = (holds.T @ holds).toarray()
     np.fill_diagonal(together, 0)
     sums = together.sum(axis=0, dtype=float).astype(kind)
     with np.errstate(divide="ignore", invalid="ignore"):  # words that occur alone, and pairs that never meet
@@ -259,7 +258,7 @@ class Corpus:
     def part(self, rows: IntArray) -> Corpus:
         """Some of the documents."""
         given = {"embeddings": self.embeddings, "ratings": self.ratings}
-        taken = {name: None if values is None else values[rows] for name, values in given.items()}
+        taken: dict[str, Any] = {name: None if values is None else values[rows] for name, values in given.items()}
         return replace(self, counts=self.counts[rows], weights=self.weights[rows], **taken)
 
     @property
@@ -267,13 +266,13 @@ class Corpus:
         """What `Space.vectors` takes."""
         return self.weights if self.embeddings is None else self.embeddings
 
-    def space(self, rng: np.random.RandomState, weights: FloatArray | None = None) -> tuple[Space, FloatArray]:
-        """Space of the documents and the vectors v_t of all words in it, of unit length; documents may have weights."""
+    def space(self, rng: np.random.RandomState) -> tuple[Space, FloatArray]:
+        """Space of the documents and the vectors v_t of all words in it, of unit length."""
         if self.embeddings is not None:
             space = Space.around(self.embeddings, principal_axes(self.embeddings))
             z = space.vectors(self.embeddings)
-            return space, np.asarray(normalize(self.weights.T @ (z if weights is None else weights[:, None] * z)))
-        vectors = word_vectors(self.counts, rng, weights)
+            return space, np.asarray(normalize(self.weights.T @ z))
+        vectors = word_vectors(self.counts, rng)
         space = Space.around(self.weights, vectors * self.emphasis[:, None])
         if self.ratings is not None:
             stretch = rating_stretch(space.vectors(self.weights), self.ratings)
@@ -286,14 +285,6 @@ class Corpus:
         z = space.vectors(self.rows)
         fit = fit_mixture(z, V[self.terms], start(z, n_topics, rng), n_topics, n_groups)
         return replace(fit, space=space, vectors=V)
-
-    def resampled_groups(self, labels: IntArray, n_topics: int, n_groups: int, rng: np.random.RandomState) -> IntArray:
-        """Groups of terms with these topics when the documents get random weights (Gamma(2))."""
-        weights = rng.gamma(2.0, 0.5, len(labels))
-        space, V = self.space(rng, weights)
-        z, share = space.vectors(self.rows), np.eye(n_topics)[labels] * weights[:, None]
-        inside = z - ((share.T @ z) / np.maximum(share.sum(axis=0), np.finfo(float).tiny)[:, None])[labels]
-        return term_groups(term_directions(V[self.terms], (inside.T * weights) @ inside), n_groups)
 
 
 def start(z: FloatArray, n_topics: int, rng: np.random.RandomState) -> IntArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -24,13 +24,11 @@ from sklearn.utils.validation import check_is_fitted
 from blockmix.blocks.moments import correlation
 from blockmix.estimators import importance, smoothing, terms
 from blockmix.estimators.gaussian import GaussianBiclustering
-from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.shares import TopicShares, shares_of
-from blockmix.estimators.stability import Stability, column_stability
 from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import ParameterError, check_whole
 from blockmix.grouping import HierarchicalGrouping
-from blockmix.partition import FloatArray, IntArray, Partition, RandomState
+from blockmix.partition import FloatArray, IntArray, RandomState
 from blockmix.plotting import importance_heatmap
 from blockmix.rows import one_blas_thread
 from blockmix.starts.clusterings import distinct, kmeans
@@ -292,55 +290,20 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
         save_model(self, path)
 
-    def stability(
-        self,
-        documents: Any,
-        n_resamples: int = 100,
-        *,
-        embeddings: ArrayLike | None = None,
-        random_state: RandomState = None,
-        callback: Callable[[int, int], object] | None = None,
-    ) -> Stability:
-        """How often the term groups come back when the documents get random weights.
-
-        Topics are not refitted. See `GaussianBiclustering.stability`.
-        """
-        X, names = self._weigh(documents), [str(term) for term in self.terms_]
-        if not self.smoothing:
-            X = X.toarray()
-            return mixture_stability(
-                self.mixture_, X[X.any(axis=1)], n_resamples, 0, None, None, random_state, callback, names
-            )
-        check_whole("n_resamples", n_resamples)
-        vectors = as_embeddings(embeddings, X.shape[0])
-        corpus = smoothing.Corpus(X, X, self._columns, self._emphasis, vectors)
-        labels, rng = self.predict(documents, embeddings=embeddings), check_random_state(random_state)
-        corpus, labels = corpus.part(np.flatnonzero(labels >= 0)), labels[labels >= 0]
-
-        def resampled() -> Iterator[list[Partition]]:
-            for b in range(n_resamples):
-                groups = corpus.resampled_groups(labels, len(self.topics_), self.n_term_groups, rng)
-                yield [Partition(groups)]
-                if callback is not None:
-                    callback(b + 1, n_resamples)
-
-        with one_blas_thread():
-            return column_stability([Partition(self.term_labels_)], resampled(), names)
-
     def _fit_smooth(self, matrix: Any, names: Any, ratings: FloatArray | None, E: FloatArray | None) -> _Result:
         """Fit the mixture to smoothed weights, and to two halves of the documents."""
         rng, words = check_random_state(self.random_state), terms.select_words(matrix)
         self._lexicon = replace(self._lexicon, columns=words)
         counts, X, names = matrix[:, words], self._lexicon.weigh(matrix), names[words]
-        n_selected, self._emphasis = self.max_terms, np.ones(len(words))
+        n_selected, emphasis = self.max_terms, np.ones(len(words))
         ratings = ratings if ratings is not None and np.ptp(ratings) > 0 else None
         if ratings is not None:
             shares = terms.rating_shares(X, ratings)
-            n_selected, self._emphasis = self.n_selected_terms, np.sqrt(shares / shares.mean())
+            n_selected, emphasis = self.n_selected_terms, np.sqrt(shares / shares.mean())
         self._keep(terms.select_terms(counts, X, ratings, self.max_terms, n_selected), names)
         rows = np.flatnonzero(np.diff(X.indptr)) if E is None else np.arange(X.shape[0])
         terms.check_enough(len(rows), X.shape[0], max(2, self.n_topics))
-        corpus = smoothing.Corpus(counts, X, self._columns, self._emphasis, E, ratings).part(rows)
+        corpus = smoothing.Corpus(counts, X, self._columns, emphasis, E, ratings).part(rows)
         fit = corpus.fit(self.n_topics, self.n_term_groups, rng)
         z, halves = fit.space.vectors(corpus.rows), smoothing.halves(corpus, self.n_topics, self.n_term_groups, rng)
         self._space, self._is_embedded, self.mixture_ = fit.space, E is not None, fit.mixture
@@ -385,7 +348,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
             init=init,
             random_state=self.random_state,
         ).fit(X)
-        self._space, self._is_embedded, self._emphasis = None, False, np.ones(len(kept))
+        self._space, self._is_embedded = None, False
         self.agreement_, self.stable_terms_ = None, []
         groups, probabilities = self.mixture_.column_labels_[0], self.mixture_.predict_proba(X)
         blocks = enumerate(self.mixture_.blocks_[0].blocks)

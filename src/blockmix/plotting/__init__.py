@@ -11,7 +11,6 @@ from blockmix.plotting.curves import (
     group_comparison,
     likelihood_trace,
     selection_curve,
-    share_lines,
 )
 from blockmix.plotting.heatmaps import (
     checkerboard,
@@ -33,6 +32,5 @@ __all__ = [
     "likelihood_trace",
     "selection_curve",
     "share_heatmap",
-    "share_lines",
     "style",
 ]

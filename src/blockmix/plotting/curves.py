@@ -235,38 +235,3 @@ def cluster_stability(clusters: Sequence[Any], *, ax: Axes | None = None) -> Axe
     ax.set_xlabel("Jaccard index with the most similar cluster of a refit, mean")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, frameon=False, fontsize=points(8))
     return ax
-
-
-def share_lines(
-    names: Sequence[str],
-    shares: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    topics: Sequence[str],
-    *,
-    ordered: bool = True,
-    ax: Axes | None = None,
-) -> Axes:
-    """Shares of topics by category with their intervals; lines join categories that have an order.
-
-    Parameters
-    ----------
-    names : sequence of C str
-    shares, low, high : arrays of shape (G, C)
-    topics : sequence of G str
-    ordered : bool
-    ax : Axes, optional
-    """
-    G, C = shares.shape
-    ax = axes_or_new(ax, 3 + 0.7 * C, 4.5)
-    shift = np.linspace(-0.3, 0.3, G) if G > 1 and not ordered else np.zeros(G)
-    for g in range(G):
-        x = np.arange(C) + shift[g]
-        color, marker = group_color(g), _MARKERS[g % len(_MARKERS)]
-        ax.vlines(x, low[g], high[g], color=color, alpha=0.5, linewidth=2)
-        ax.plot(x, shares[g], color=color, marker=marker, linestyle="-" if ordered else "", label=topics[g])
-    ax.set_xticks(range(C), names, rotation=30, ha="right", fontsize=points(8))
-    ax.set_ylim(bottom=0)
-    ax.set_ylabel("share of the documents")
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=points(8))
-    return ax
