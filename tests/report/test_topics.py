@@ -168,7 +168,7 @@ def test_downloads_are_files(browser: Any, fitted: Any, page: Path) -> None:
     terms = pd.read_csv(files["hotels-terms.csv"])
     assert set(terms["term"]) == set(model.terms_)
     importance = pd.read_csv(files["hotels-importance.csv"]).set_index("group")
-    k = 1
+    k = next(k for k, name in enumerate(model.group_names_) if name != "background")
     assert importance.loc[model.group_names_[k], "topic 0"] == pytest.approx(model.importance_[0, k], abs=0.06)
     assert pd.read_csv(files["hotels-topics.csv"])["Documents"].tolist() == [topic.size for topic in model.topics_]
     heat = ElementTree.parse(files["hotels-importance.svg"]).getroot()

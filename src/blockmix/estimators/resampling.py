@@ -7,7 +7,7 @@ in buckets, and a resample is a weighted sum of these. Clusters are refitted.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any, TypeVar
