@@ -13,13 +13,13 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import NMF, LatentDirichletAllocation, MiniBatchNMF
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
 from blockmix import TopicBiclustering
 from blockmix.estimators.terms import RelativeTfidf, default_vectorizer
-from blockmix.grouping import HierarchicalGrouping
 from blockmix.metrics import adjusted_rand, npmi_coherence
 from experiments.data import available, load_disneyland, load_tripadvisor
 from experiments.figures import save
@@ -35,7 +35,7 @@ SETS: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 JUDGED = "tripadvisor_lara"  # the set of full size
 TOPICS, GROUPS, SEED = 5, 25, 0
-DISTANCES = {"profile": HierarchicalGrouping(distance="profile"), "1-|R|": HierarchicalGrouping()}
+KINDS = {"smoothed": True, "paper": False}
 
 
 def load(name: str, full: bool) -> tuple[str, list[str], np.ndarray]:
@@ -55,9 +55,19 @@ def counted(full: bool) -> tuple[Any, np.ndarray, np.ndarray]:
 
 
 def picture(name: str, options: Any) -> None:
-    """Fit one data set, print its topics and keep the heat map."""
+    """Fit one data set with and without smoothing, print its topics and keep the heat maps side by side."""
     title, texts, ratings = load(name, options.full)
-    model = TopicBiclustering(TOPICS, GROUPS, random_state=SEED).fit(texts, ratings)
+    figure, axes = plt.subplots(1, 2, figsize=(24, 10), layout="constrained")
+    for smoothing, ax in zip((True, False), axes, strict=True):
+        model = TopicBiclustering(TOPICS, GROUPS, smoothing=smoothing, random_state=SEED).fit(texts, ratings)
+        kind = "default" if smoothing else "smoothing=False, the paper's pipeline"
+        model.plot(title=f"{title}\n{kind}: {GROUPS} term groups, {TOPICS} topics", ax=ax)
+        described(name if smoothing else f"{name}_paper", f"{title}, {kind}", model, texts, options)
+    save(figure, f"topics_{name}", options)
+
+
+def described(name: str, title: str, model: TopicBiclustering, texts: list[str], options: Any) -> None:
+    """Print the topics and keep the table of importances."""
     print(f"\n{title}\n{model.summary()}")
     for g, topic in enumerate(model.topics_):
         print(f"  typical of topic {g}: {' '.join(texts[topic.documents[0]].split())[:150]}")
@@ -70,8 +80,6 @@ def picture(name: str, options: Any) -> None:
         for k, terms in enumerate(model.term_groups_)
     ]
     write(f"topics_{name}", table, options)
-    ax = model.plot(title=f"{title}\nimportance of {GROUPS} term groups for {TOPICS} topics")
-    save(ax.figure, f"topics_{name}", options)
 
 
 def timing(options: Any) -> None:
@@ -128,14 +136,14 @@ def coherences(task: Task) -> Task:
     K, (counts, names, ratings) = task["K"], counted(task["full"])
     half = np.random.default_rng(SEED).permutation(len(ratings)) < len(ratings) // 2
     lines: list[Task] = []
-    for distance, grouping in DISTANCES.items():
-        model = TopicBiclustering(TOPICS, K, grouping=grouping, random_state=SEED)
+    for kind, smoothing in KINDS.items():
+        model = TopicBiclustering(TOPICS, K, smoothing=smoothing, random_state=SEED)
         model.fit(counts[half], ratings[half], term_names=names)
-        kept = np.isin(names, model.terms_)  # the same for both distances
+        kept = np.isin(names, model.terms_)
         sizes = np.bincount(model.term_labels_)
         npmi = npmi_coherence(model.term_labels_, counts[~half][:, kept])
-        lines.append(scored(K, f"term groups, {distance}", npmi, sizes[sizes > 1]))
-        if distance == "profile":
+        lines.append(scored(K, f"term groups, {kind}", npmi, sizes[sizes > 1]))
+        if kind == "paper":
             ours = sizes[sizes > 1]
     return {"lines": lines + peers(K, counts[half][:, kept], counts[~half][:, kept], ours)}
 
@@ -183,11 +191,11 @@ def agreement(task: Task) -> dict[str, float]:
     """ARI of one split."""
     warnings.simplefilter("ignore", UserWarning)
     counts, names, ratings = counted(task["full"])
-    whole = TopicBiclustering(TOPICS, GROUPS, random_state=SEED).fit(counts, ratings, term_names=names)
+    whole = TopicBiclustering(TOPICS, GROUPS, smoothing=False, random_state=SEED).fit(counts, ratings, term_names=names)
     weights = RelativeTfidf().fit_transform(counts)[:, np.isin(names, whole.terms_)].toarray()
     rng = np.random.default_rng(task["seed"])
     rows = weights[rng.permutation(len(weights))] if task["data"] == "reviews" else rng.permuted(weights, axis=0)
-    model = TopicBiclustering(TOPICS, GROUPS, weighting="none", random_state=SEED)
+    model = TopicBiclustering(TOPICS, GROUPS, smoothing=False, random_state=SEED)
     return {"ari": adjusted_rand(*(model.fit(part).term_labels_ for part in np.array_split(rows, 2)))}
 
 

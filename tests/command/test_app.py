@@ -29,7 +29,7 @@ from blockmix.command.options import CRITERIA, RULES
         ("fit", "wine.csv", "--checkpoint", "a.checkpoint"),  # of several fits
         ("fit", "wine.csv", "--nonsense"),
         ("covariance", "wine.csv", "--groups", "2:4"),
-        ("topics", "wine.csv"),
+        ("topics", "wine.csv", "--topics", "many"),
         ("fot", "wine.csv"),
     ],
 )

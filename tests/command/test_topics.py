@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from commands import fails, lines_of, run, summary_of
 
+from blockmix.command.topics import chosen
+
 
 def test_topics_of_reviews() -> None:
     rng = np.random.default_rng(0)
@@ -29,7 +31,7 @@ def test_topics_of_reviews() -> None:
         "summary.json",
     }
     assert [int(row["topic"]) for row in lines_of("out/rows.csv")] == [0] * 50 + [1] * 50
-    assert "carpet, dirty" in done.stdout
+    assert "carpet" in done.stdout
     typical = lines_of("out/documents.csv")
     assert {line["topic"] for line in typical} == {"0", "1"}
     assert all(line["text"] == texts[int(line["row"]) - 1] for line in typical)
@@ -69,16 +71,75 @@ def reviews() -> None:
     pd.DataFrame({"review": texts}).to_csv("reviews.csv", index=False)
 
 
-def test_numbers_of_topics_are_compared_by_coherence_and_bic() -> None:
+def test_numbers_of_topics_are_compared_by_the_agreement_of_halves() -> None:
     reviews()
-    done = run("topics", "reviews.csv", "--text", "review", "--topics", "2:4", "--groups", "6", "--out", "out")
+    done = run("topics", "reviews.csv", "--text", "review", "--topics", "2:4,9,40", "--groups", "6", "--out", "out")
     lines = lines_of("out/selection.csv")
-    assert [line["n_topics"] for line in lines] == ["2", "3", "4"]
-    best = max(lines, key=lambda line: float(line["coherence"]))
-    assert str(summary_of("out")["n_topics"]) == best["n_topics"]
-    assert all(line["says"].startswith("topic 0: ") for line in lines)
-    assert "highest coherence" in done.stdout
-    assert "smallest bic" in done.stdout
+    assert [line["n_topics"] for line in lines] == ["2", "3", "4", "9"]  # 180 documents are too few for 40
+    summary = summary_of("out")
+    place, reason = chosen(
+        [{"n_topics": int(line["n_topics"]), "agreement": float(line["agreement"])} for line in lines]
+    )
+    assert str(summary["n_topics"]) == lines[place]["n_topics"] and summary["reason"] == reason
+    assert f"* {reason}" in done.stdout and "bic" not in done.stdout
+
+
+def test_the_most_topics_that_hold_are_chosen() -> None:
+    tried = [{"n_topics": n, "agreement": a, "coherence": c} for n, a, c in ((2, 0.9, 0), (5, 0.8, 1), (9, 0.6, 2))]
+    assert chosen(tried) == (1, "5 are the most topics on which two halves of the documents agree: for 80 % of them")
+    assert chosen(tried[2:])[1].startswith("no number of topics holds: two halves of the documents agree best on 9")
+    few = [line | {"agreement": None} for line in tried]
+    assert chosen(few) == (2, "9 topics have the most coherent words")
+
+
+def test_columns_are_guessed_in_every_format() -> None:
+    rng = np.random.default_rng(0)
+    kinds = (["dirty carpet", "rude manager", "smell smoke"], ["metro station", "friendly staff", "lovely view"])
+    texts = [" ".join(rng.choice(words, 3)) for words in kinds for _ in range(40)]
+    frame = pd.DataFrame(
+        {"id": range(80), "city": ["Rome", "Oslo"] * 40, "stars": [1] * 40 + [5] * 40, "review": texts}
+    )
+    frame.to_csv("a.csv", index=False)
+    frame.to_parquet("a.parquet")
+    frame.to_json("a.jsonl", orient="records", lines=True)
+    how = ("--topics", "2", "--groups", "4", "--by", "city", "--out", "out")
+    for name in ("a.csv", "a.parquet", "a.jsonl"):
+        done = run("topics", name, *how)
+        assert "texts are those of the column 'review'" in done.stderr
+        assert "ratings are those of the column 'stars'" in done.stderr
+        assert [int(line["topic"]) for line in lines_of("out/rows.csv")] == [0] * 40 + [1] * 40
+        assert {line["category"] for line in lines_of("out/shares.csv")} == {"Rome", "Oslo"}
+    assert "mean_rating" in json.dumps(summary_of("out")) and summary_of("out")["rating"] == "stars"
+    run("topics", "a.csv", *how, "--rating", "none")
+    assert summary_of("out")["rating"] is None
+    frame[["id", "city", "stars"]].to_csv("b.csv", index=False)
+    assert "has no column of texts that could be guessed: name it with --text" in fails("topics", "b.csv")
+
+
+def test_a_folder_of_texts_is_a_corpus() -> None:
+    for i in range(40):
+        path = Path("docs", "low" if i % 2 else "high", f"{i:02}.txt")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("dirty carpet rude manager smell" if i % 2 else "metro station friendly staff view")
+    run("topics", "docs", "--topics", "2", "--groups", "2", "--by", "folder", "--out", "out")
+    rows = lines_of("out/rows.csv")
+    assert len({(line["row"].split("/")[0], line["topic"]) for line in rows}) == 2
+    assert "has no column 'stars': it has text, folder" in fails("topics", "docs", "--rating", "stars")
+    Path("docs", "a.txt").write_bytes(b"caf\xe9")
+    assert "not in UTF-8: give its encoding" in fails("topics", "docs")
+
+
+def test_texts_without_spaces_are_read_by_pairs_of_letters() -> None:
+    rng = np.random.default_rng(0)
+    kinds = (["地毯很脏", "经理粗鲁", "烟味难闻"], ["地铁站近", "员工友好", "景色优美"])
+    texts = ["，".join(rng.choice(words, 3)) for words in kinds for _ in range(40)]
+    pd.DataFrame({"评论": texts}).to_csv("a.csv", index=False)
+    done = run("topics", "a.csv", "--text", "评论", "--topics", "2", "--groups", "3", "--out", "out")
+    assert "pairs of letters take the place of words" in done.stderr
+    topics = [line["topic"] for line in lines_of("out/rows.csv")]
+    assert len(set(topics[:40])) == len(set(topics[40:])) == 1 and topics[0] != topics[40]
+    predicted = run("predict", "out/model.blockmix", "a.csv", "--text", "评论").stdout
+    assert predicted == Path("out/rows.csv").read_text()
 
 
 def test_words_and_phrases() -> None:

@@ -289,7 +289,7 @@ def test_a_part_of_a_fit_is_refused(tmp_path: Path) -> None:
 
 
 def test_documents_without_terms_and_rows_without_values_are_valid(tmp_path: Path) -> None:
-    with pytest.warns(match="none of the 10 terms"):
+    with pytest.warns(match="none of the 10 words"):
         fitted = TopicBiclustering(2, 3, random_state=0).fit([*TEXTS, "12", "!"])
     assert fitted.labels_[-2:].tolist() == [-1, -1]
     assert same(again(fitted, tmp_path).labels_, fitted.labels_)

@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine
 
-from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, TopicBiclustering
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition
 from blockmix.estimators import resampling
 from blockmix.estimators.stability import Stability, cluster_stability, column_stability
 
@@ -214,16 +214,6 @@ def test_an_interrupt_within_a_refit_ends_the_refits(last: int, n_refits: int, m
     # Each refit starts once from the fitted clusters, and as often afresh as the fit: with fewer fresh starts, the best
     # of many would seem stable because refits search less thoroughly.
     assert starts == [0, 3] * (n_refits + 1)
-
-
-def test_terms_are_named_and_documents_without_any_are_left_out() -> None:
-    rng = np.random.default_rng(0)
-    themes = [["sea", "beach", "sand"], ["train", "rail", "ticket"], ["wine", "cheese", "bread"]]
-    texts = [" ".join(rng.choice(themes[i % 3], 8)) for i in range(120)]
-    model = quiet(TopicBiclustering(2, 3, max_terms=9, n_selected_terms=9, random_state=0), texts)
-    found = model.stability([*texts, "nothing of this"], 10, random_state=0)
-    assert {name for group in found.groups for name in group.columns} <= set(model.terms_)
-    assert found.clusters is None
 
 
 def test_independent_columns_have_no_firm_group_and_blocks_have() -> None:

@@ -155,13 +155,16 @@ def covariance(options: FitOptions, line: str) -> None:
     fit_covariance(options, line)
 
 
-@command("topics", TopicOptions, "reviews.csv --text review --rating stars --topics 2:8 --ngrams 2")
+@command(
+    "topics", TopicOptions, "reviews.csv", "reviews.csv --text review --rating stars --by date --topics 2:8 --ngrams 2"
+)
 def topics(options: TopicOptions, line: str) -> None:
-    """Topics of texts, and the groups of words that matter for each.
+    """Topics of texts, the words that name them and the groups of words that matter for each.
 
-    Writes the model, rows.csv (topic of each text and its probability), columns.csv (group of each word), topics.csv
-    and topics.png (importance of each group for each topic, in percent), documents.csv (typical texts of each topic),
-    summary.json and report.html.
+    FILE may also be a folder of .txt files or JSON lines. Writes the model, rows.csv (topic of each text and its
+    probability), columns.csv (group of each word), topics.csv and topics.png (importance of each group for each topic,
+    in percent), documents.csv (typical texts of each topic), shares.csv (topics by the column of --by), summary.json
+    and report.html.
     """
     from blockmix.command.topics import fit_topics
 

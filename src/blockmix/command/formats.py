@@ -1,4 +1,4 @@
-"""Formats other than text: matrices, Parquet, Arrow, AnnData and Excel, as a `Table` or as cells.
+"""Formats other than text: matrices, Parquet, Arrow, JSON lines, AnnData and Excel, as a `Table` or as cells.
 
 `blockmix.rows` knows the formats whose rows can be read in pieces. A large file stays where it is: `FileRows` reads
 its rows as often as they are needed.
@@ -26,7 +26,7 @@ from blockmix.rows.files import FORMATS, ArrayFile, needed, source_of
 from blockmix.rows.streamed import Piece
 
 LARGE = 2**24  # numbers from which a table stays in its file: 134 MB in memory, and four times that during a fit
-ENDINGS = {*FORMATS, ".xlsx", ".h5ad"}
+ENDINGS = {*FORMATS, ".xlsx", ".h5ad", ".jsonl"}
 _NUMBER = re.compile(r"u?int\d+|float|double|halffloat|float16")  # types of pyarrow
 
 
@@ -128,6 +128,9 @@ def from_file(source: str, file: Path, options: ReadingOptions, kept: Names | No
         return io.BytesIO(frame.to_csv(sep="\t", header=False, index=False).encode())
     if file.suffix.lower() == ".h5ad":
         return _annotated(source, file, options, kept, only)
+    if file.suffix.lower() == ".jsonl":
+        table = needed("pyarrow.json", "app").read_json(file)
+        return Cells(printable(table.column_names), table.combine_chunks().to_batches())
     rows = source_of(file)
     N, large = rows.n_rows, file.is_dir() or rows.n_columns * rows.n_rows > LARGE
     if N == 0:

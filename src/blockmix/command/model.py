@@ -20,13 +20,14 @@ import numpy as np
 import blockmix
 from blockmix import BlockDiagonalCovariance, SelectionTable, TopicBiclustering, load
 from blockmix.command import output
+from blockmix.command.documents import read_documents
 from blockmix.command.extras import Fitted, measure, write_stability
 from blockmix.command.fit import ROW_HEAD, agreement, row_lines, write_page
 from blockmix.command.options import ImputeOptions, PredictOptions, ReadingOptions, ReportOptions, StabilityOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Names, Table, print_notes
-from blockmix.command.topics import TOPIC_HEAD, read_documents
+from blockmix.command.topics import TOPIC_HEAD
 from blockmix.estimators.validation import takes_missing
 from blockmix.files.archive import replacing
 from blockmix.partition import IntArray

@@ -145,13 +145,15 @@ class TopicOptions(ReadingOptions, WritingOptions):
     """The topics that are looked for."""
 
     file: Annotated[str, FILE]
-    text: Annotated[str, Option("Column of texts.", "COL")]
-    rating: Annotated[str | None, Option("Column of ratings, which select the words and order the topics.", "COL")] = (
-        None
-    )
-    topics: Annotated[Any, Option("Number of topics; several are compared.", "N|A:B", numbers=True)] = "5"
-    groups: Annotated[int, Option("Number of word groups; 15 or more.", "N", limits=COUNT)] = 20
-    words: Annotated[int, Option("Number of words to keep.", "N", limits=COUNT)] = 400
+    text: Annotated[str | None, Option("Column of texts; by default the one with the longest.", "COL")] = None
+    rating: Annotated[
+        str | None, Option("Column of ratings, or none; by default one that is called so and has few values.", "COL")
+    ] = None
+    by: Annotated[str | None, Option("Column of categories, dates or numbers to show the topics by.", "COL")] = None
+    topics: Annotated[Any, Option("Number of topics; several are compared.", "N|A:B", numbers=True)] = "3:8,10,12,15,20"
+    groups: Annotated[int, Option("Number of word groups; 15 or more.", "N", limits=COUNT)] = 25
+    words: Annotated[int, Option("Number of words to group.", "N", limits=COUNT)] = 1000
+    paper: Annotated[bool, Option("The paper's weights of words, without smoothing.")] = False
     stop_words: Annotated[str, Option("Words to leave out: english, none, or a file of words.", "WORDS")] = "english"
     ngrams: Annotated[int, Option("Also count phrases of up to N words.", "N", limits={"min": 1, "max": 5})] = 1
     seed: Annotated[int, SEED] = 0

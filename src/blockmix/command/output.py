@@ -24,6 +24,7 @@ from uuid import uuid4
 
 MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
 SELECTION, TOPICS, HEATMAP, TYPICAL = "selection.csv", "topics.csv", "topics.png", "documents.csv"
+SHARES = "shares.csv"
 GROUPS, CLUSTERS = "groups.csv", "clusters.csv"
 PREDICTIONS, PREDICTIONS_SUMMARY = "predictions.csv", "predictions.json"
 
@@ -32,7 +33,7 @@ KINDS = {
     "mixture": (MODEL, ROWS, COLUMNS, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
     "covariance": (MODEL, COLUMNS, GROUPS, REPORT, SUMMARY),
     "stability": (GROUPS, CLUSTERS, REPORT, SUMMARY),
-    "topics": (MODEL, ROWS, COLUMNS, TOPICS, HEATMAP, TYPICAL, SELECTION, REPORT, SUMMARY),
+    "topics": (MODEL, ROWS, COLUMNS, TOPICS, HEATMAP, TYPICAL, SHARES, SELECTION, REPORT, SUMMARY),
     "predictions": (PREDICTIONS, PREDICTIONS_SUMMARY),
 }
 # Parameters of the library and the options that set them; a name comes before those that it ends with.

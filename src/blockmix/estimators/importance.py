@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.preprocessing import StandardScaler, normalize
+from scipy import sparse
 
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows.files import needed
 
 _TOP = 5  # groups listed per topic
+_WORDS = 10  # that name a topic
+_LEAST_NEARNESS = 0.1  # of a word to a topic: a topic of common words is near to none
 _TYPICAL = 5  # documents listed per topic
 _BACKGROUND = 0.5  # share of the terms from which on a group is the background: terms that go with no others
 
@@ -36,6 +38,8 @@ class Topic:
         Their share of all documents.
     mean_rating : float or None
         Mean rating of the documents, None without ratings.
+    words : tuple of str
+        The ten terms that name the topic, most telling first.
     top_groups : tuple of str
         Names of the term groups that matter more here than on average, most important first.
     documents : tuple of int
@@ -45,11 +49,12 @@ class Topic:
     size: int
     share: float
     mean_rating: float | None
+    words: tuple[str, ...]
     top_groups: tuple[str, ...]
     documents: tuple[int, ...]
 
 
-def group_means(X: FloatArray, labels: IntArray, n_groups: int) -> FloatArray:
+def group_means(X: Any, labels: IntArray, n_groups: int) -> FloatArray:
     """Mean weight of the terms of each group, document by document, shape (N, K)."""
     member = (labels[:, None] == np.arange(n_groups)).astype(X.dtype)
     return np.asarray(X @ (member / np.maximum(member.sum(axis=0), 1)))
@@ -67,6 +72,17 @@ def topic_order(components: IntArray, ratings: FloatArray | None, n_topics: int)
     sizes = np.bincount(components, minlength=n_topics)
     rated = np.zeros(n_topics) if ratings is None else topic_means(ratings, components, n_topics)
     return np.lexsort((-sizes, np.nan_to_num(np.round(rated, 12), nan=np.inf)))
+
+
+def central_terms(terms: NDArray[np.object_], directions: FloatArray, n_documents: IntArray) -> Terms:
+    """Terms of a group by centrality: mean cosine to the group times log df, relative to the largest.
+
+    Without the factor rare words would come first.
+    """
+    score = directions @ directions.mean(axis=0) * np.log(1 + n_documents)
+    weights = score / max(float(score.max()), np.finfo(float).tiny)
+    order = np.argsort(-np.round(weights, 12), kind="stable")
+    return [(str(terms[j]), float(weights[j])) for j in order]
 
 
 def ranked_terms(terms: NDArray[np.object_], R: FloatArray) -> Terms:
@@ -127,33 +143,60 @@ def top_groups(row: FloatArray) -> list[int]:
     return [int(k) for k in np.argsort(-percent, kind="stable")[:_TOP] if percent[k] > 100]
 
 
-def typical_documents(X: FloatArray, means: FloatArray, topics: IntArray) -> list[IntArray]:
-    """Rows of the most typical documents of each topic: those that point from the overall mean to the topic's mean.
+def topic_words(X: Any, topics: IntArray, n_topics: int, nearness: FloatArray | None = None) -> list[IntArray]:
+    """Columns of the ten words that name each topic: those with the largest (mean in the topic − mean) / sd.
 
-    Measured by the cosine in standardized columns. Distance would choose the emptiest documents and log-odds the most
-    extreme ones.
+    X is sparse, shape (N, v). With the nearness of words to topics, shape (G, v), the quotient is multiplied by it and
+    by log df: the words are more coherent then and find as many documents of the topic's main label. A word that is
+    not more frequent in the topic does not name it.
     """
-    scaler = StandardScaler().fit(X)
-    documents, directions = normalize(scaler.transform(X)), normalize(scaler.transform(means))
-    cosine = np.round(np.einsum("ij,ij->i", documents, directions[topics]), 12)
-    members = [np.flatnonzero(topics == g) for g in range(len(means))]
-    return [rows[np.argsort(-cosine[rows], kind="stable")][:_TYPICAL] for rows in members]
+    member = sparse.csr_array((np.ones(len(topics)), (topics, np.arange(len(topics)))), shape=(n_topics, len(topics)))
+    sizes = np.maximum(np.bincount(topics, minlength=n_topics), 1)
+    means, mean = (member @ X).toarray() / sizes[:, None], np.asarray(X.mean(axis=0)).ravel()
+    deviation = np.sqrt(np.maximum(np.asarray((X * X).mean(axis=0)).ravel() - mean**2, np.finfo(float).tiny))
+    score = (means - mean) / deviation
+    if nearness is not None:
+        n_documents = np.bincount(X.indices, minlength=X.shape[1])
+        score *= np.maximum(nearness, _LEAST_NEARNESS) * np.log(1 + n_documents)
+    orders = np.argsort(-np.round(score, 12), axis=1, kind="stable")[:, :_WORDS]
+    return [order[row[order] > 0] for order, row in zip(orders, score, strict=True)]
 
 
-def lines(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Iterator[str]:
-    """Text lines that list the topics and their most important groups."""
+def typical_documents(X: Any, closeness: FloatArray, words: Sequence[IntArray], topics: IntArray) -> list[IntArray]:
+    """Rows of the most typical documents of each topic: near to it, and with much weight on the words that name it.
+
+    X is sparse, shape (N, v), with rows of unit length. The cosine of document and topic alone chooses documents that
+    contain none of the words.
+    """
+    typical = []
+    for g, columns in enumerate(words):
+        rows = np.flatnonzero(topics == g)
+        score = np.round(closeness[rows] + np.asarray(X[rows][:, columns].sum(axis=1)).ravel(), 12)
+        typical.append(rows[np.argsort(-score, kind="stable")][:_TYPICAL])
+    return typical
+
+
+def lines(topics: Sequence[Topic]) -> Iterator[str]:
+    """Text lines that list the topics and their words."""
     rated = topics[0].mean_rating is not None
-    yield f"topic  documents  share  {'rating  ' if rated else ''}term groups, importance in % of the average"
-    for g, (topic, row) in enumerate(zip(topics, importance, strict=True)):
-        top = "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
+    yield f"topic  documents  share  {'rating  ' if rated else ''}words"
+    for g, topic in enumerate(topics):
         rating = f"{topic.mean_rating:<6.2f}  " if rated else ""
-        yield f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{top}"
+        yield f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{', '.join(topic.words)}"
+
+
+def group_lines(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Iterator[str]:
+    """Text lines that list the most important groups of each topic."""
+    yield "topic  term groups, importance in % of the average"
+    for g, row in enumerate(importance):
+        yield f"{g:<5}  " + "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
 
 
 def frame(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Any:
     """Topics and importances as a pandas data frame, one row per topic."""
     table = needed("pandas", "app").DataFrame(importance, columns=names).rename_axis("topic")
     table.insert(0, "documents", [topic.size for topic in topics])
+    table.insert(1, "words", [", ".join(topic.words) for topic in topics])
     if topics[0].mean_rating is not None:
-        table.insert(1, "mean rating", [topic.mean_rating for topic in topics])
+        table.insert(2, "mean rating", [topic.mean_rating for topic in topics])
     return table

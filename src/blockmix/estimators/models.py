@@ -22,6 +22,7 @@ from blockmix.estimators.factor import FactorBiclustering, check_letters
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.importance import Topic
 from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.smoothing import SmoothMixture, Space
 from blockmix.estimators.stored import VALUES, is_label, is_positive, is_real, require
 from blockmix.estimators.terms import Lexicon
 from blockmix.estimators.topics import TopicBiclustering
@@ -40,21 +41,22 @@ _KINDS: dict[Any, str] = {
     "K": "shrinkage_ _group_means",
     "N": "outlier_scores_",
     "B": "block_rows_",
+    "D": "probabilities_",
     ("G", "G", 0): "components_",
     ("N", "G", 0): "row_labels_",
     ("D", "G", -1): "labels_",
     ("t", "K", 0): "term_labels_",
     ("n", "D", 0): "without_terms_",
-    bool: "converged_ _groups_chosen",
+    ("u", "D", 0): "unclear_",
+    bool: "converged_ _groups_chosen _is_embedded",
     str: "outcome_",
     Integral: "n_features_in_ n_vocabulary_ n_iter_",
     Real: "log_likelihood_ common_correlation_",
     tuple: "loadings_ block_shapes_",
-    list: "warnings_ few_rows_ starts_ topics_ term_groups_ group_names_",
-    np.ndarray: "log_likelihood_trace_ feature_names_in_ terms_ importance_",
+    list: "warnings_ few_rows_ starts_ topics_ term_groups_ group_names_ stable_terms_",
+    np.ndarray: "log_likelihood_trace_ feature_names_in_ terms_ words_ importance_",
     Partition: "partition_",
     Resolution: "resolution_",
-    Mixture: "mixture_",
     Lexicon: "_lexicon",
 }
 _MIXTURE = "n_features_in_ weights_ means_ row_labels_ resolution_ log_likelihood_ n_iter_ converged_ outcome_ starts_"
@@ -149,11 +151,23 @@ def _check_topics(model: TopicBiclustering) -> None:
     """Refuse topics that do not fit the mixture, the terms or the vocabulary."""
     lengths = _lengths(
         model,
-        "labels_ components_ term_labels_ terms_ importance_ _group_means term_groups_ group_names_ topics_ "
-        "without_terms_ mixture_ _lexicon n_vocabulary_",
+        "labels_ probabilities_ components_ term_labels_ terms_ importance_ _group_means term_groups_ group_names_ "
+        "topics_ words_ without_terms_ unclear_ stable_terms_ agreement_ mixture_ _space _columns _lexicon "
+        "n_vocabulary_ _is_embedded",
     )
     G, K, t = (lengths[letter] for letter in "GKt")
-    require(model.mixture_.means_.shape == (G, t), "the mixture has other topics or terms")
+    words, mixture, space = len(model._lexicon.columns), model.mixture_, model._space
+    if space is None:
+        require(
+            isinstance(mixture, Mixture) and mixture.means_.shape == (G, t), "the mixture has other topics or terms"
+        )
+    else:
+        fits = isinstance(space, Space) and isinstance(mixture, SmoothMixture)
+        require(fits and mixture.means.shape == (G, len(space.mean)), "the mixture has other topics or dimensions")
+        require(model._is_embedded or len(space.axes) == words, "the vectors are those of other words")
+    require(is_label(model._columns, (t,), words), "the vocabulary has other terms")
+    require(model.words_.shape == (words,) and _all(model.words_, str), "the vocabulary has other terms")
+    require(model.agreement_ is None or isinstance(model.agreement_, Real), "agreement_ is not a number")
     require(sorted(model.components_.tolist()) == list(range(G)), "components_ does not name each component once")
     require(is_positive(model._group_means), "a group of terms has no weight")
     # A topic without documents has a row of NaN.
@@ -161,7 +175,6 @@ def _check_topics(model: TopicBiclustering) -> None:
     sizes = len(model.topics_), len(model.term_groups_), len(model.group_names_)
     require(sizes == (G, K, K), f"there are not {G} topics and {K} groups of terms")
     require(_all(model.topics_, Topic) and _all(model.group_names_, str), "a topic or the name of a group is missing")
-    require(model._lexicon.columns.shape == (t,), "the vocabulary has other terms")
 
 
 def _all(values: Iterable[object], cls: type) -> bool:

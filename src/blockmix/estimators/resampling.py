@@ -7,7 +7,7 @@ in buckets, and a resample is a weighted sum of these. Clusters are refitted.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -44,12 +44,8 @@ def mixture_stability(
     sample_weight: ArrayLike | None,
     random_state: RandomState,
     callback: Progress | None,
-    names: Sequence[str] | None = None,
 ) -> Stability:
-    """Stability of the groups and clusters of a block mixture; see `GaussianBiclustering.stability`.
-
-    `names` are those of the columns, if the mixture does not know them.
-    """
+    """Stability of the groups and clusters of a block mixture; see `GaussianBiclustering.stability`."""
     check_is_fitted(model)
     check_whole("n_resamples", n_resamples)
     check_whole("n_refits", n_refits, least=0)
@@ -69,7 +65,7 @@ def mixture_stability(
     with one_blas_thread():
         resampled = _resampled_groups(rows, parameters, family, n_resamples, codes, rng)
         resampled = _reported(resampled, 0, total, callback)
-        stability = column_stability(model._parameters.blocks.layout.distinct, resampled, names or column_names(model))
+        stability = column_stability(model._parameters.blocks.layout.distinct, resampled, column_names(model))
     if not n_refits or stability.n_resamples < n_resamples:  # an interrupt
         return stability
     refits = _refits(model, X, sample_weight, n_refits, codes, rng)

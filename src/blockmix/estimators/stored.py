@@ -13,6 +13,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.preprocessing import FunctionTransformer
 
 from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.blocks.shapes import BlockModel, FactorBlock, FullBlock, TreeBlock
@@ -20,7 +22,8 @@ from blockmix.em.factor import FactorParameters
 from blockmix.em.loop import LoopState
 from blockmix.em.parameters import Parameters
 from blockmix.estimators.importance import Topic
-from blockmix.estimators.terms import Lexicon, RelativeTfidf, as_weighting, default_vectorizer
+from blockmix.estimators.smoothing import SmoothMixture, Space
+from blockmix.estimators.terms import PAIR, Lexicon, RelativeTfidf, default_vectorizer
 from blockmix.files.values import METADATA, TAG, Codec, Codecs, write_object
 from blockmix.grouping import GROUPINGS, RULES, Grouping, Rule
 from blockmix.partition import FloatArray, Partition
@@ -149,7 +152,9 @@ def _check_components(weights: FloatArray, means: FloatArray) -> tuple[int, int]
 def _check_topic(topic: Topic) -> None:
     numbers = (topic.size, topic.share, topic.mean_rating or 0, *topic.documents)
     require(all(isinstance(number, Real) for number in numbers), "a topic has a size that is not a number")
-    require(all(isinstance(name, str) for name in topic.top_groups), "a topic has a group without a name")
+    require(
+        all(isinstance(name, str) for name in (*topic.words, *topic.top_groups)), "a topic has a word that is not text"
+    )
 
 
 def _lexicon_arguments(lexicon: Lexicon) -> dict[str, Any]:
@@ -160,25 +165,43 @@ def _lexicon_arguments(lexicon: Lexicon) -> dict[str, Any]:
         "vocabulary": words,
         "stop_words": None if vectorizer is None else vectorizer.stop_words,
         "ngrams": 1 if vectorizer is None else vectorizer.ngram_range[1],
+        "characters": vectorizer is not None and vectorizer.token_pattern == PAIR,
         "idf": getattr(lexicon.weighting, "idf_", None),
         "columns": lexicon.columns,
         "n_vocabulary": lexicon.n_vocabulary,
+        "unit": lexicon.unit,
     }
 
 
-def _lexicon(vocabulary: Any, stop_words: Any, ngrams: Any, idf: Any, columns: Any, n_vocabulary: Any) -> Any:
+def _lexicon(
+    vocabulary: Any, stop_words: Any, ngrams: Any, characters: Any, idf: Any, columns: Any, n_vocabulary: Any, unit: Any
+) -> Any:
     """The lexicon with the default vectorizer and these weights of terms, checked."""
     v, t = n_vocabulary, np.size(columns)
     require(isinstance(v, int) and is_label(columns, (t,), v), "the terms are not in the vocabulary")
     require(idf is None or is_real(idf, (v,)), f"there are not {v} weights of terms")
-    weighting, vectorizer = as_weighting("none" if idf is None else "tfidf", None, None), None
-    if isinstance(weighting, RelativeTfidf):
+    require(isinstance(unit, bool) and isinstance(characters, bool), "the weights of documents are not known")
+    weighting, vectorizer = FunctionTransformer(accept_sparse=True), None
+    if idf is not None:
+        weighting = TfidfTransformer(norm=None) if unit else RelativeTfidf()
         weighting.idf_ = idf
     if vocabulary is not None:
         different = all(isinstance(word, str) for word in vocabulary) and len(set(vocabulary)) == len(vocabulary) == v
         require(different, f"the vocabulary does not have {v} terms")
-        vectorizer = default_vectorizer(stop_words, ngrams).set_params(vocabulary=vocabulary)
-    return Lexicon(vectorizer, weighting, columns, v)
+        vectorizer = default_vectorizer(stop_words, ngrams, characters).set_params(vocabulary=vocabulary)
+    return Lexicon(vectorizer, weighting, columns, v, unit)
+
+
+def _check_space(space: Space) -> None:
+    right = np.ndim(space.axes) == 2 and is_real(space.axes, space.axes.shape) and space.axes.size
+    require(right and is_real(space.mean, space.axes.shape[1:]), "the vectors of words are not finite numbers")
+
+
+def _check_smooth_mixture(mixture: SmoothMixture) -> None:
+    _, d = _check_components(mixture.weights, mixture.means)
+    temperature = mixture.temperature
+    require(is_real(mixture.precision, (d, d)), f"the precision is not a matrix of {d} columns")
+    require(isinstance(temperature, float) and temperature >= 1, "the temperature is not a number of at least 1")
 
 
 def _has_plain_attributes(value: Any) -> bool:
@@ -203,6 +226,8 @@ VALUES = Codecs(
         Codec(TreeBlock),
         Codec(Topic, _check_topic),
         Codec(Lexicon, None, _lexicon_arguments, _lexicon),
+        Codec(Space, _check_space),
+        Codec(SmoothMixture, _check_smooth_mixture),
         *map(Codec, GROUPINGS.values()),
         *map(Codec, RULES.values()),
     ],

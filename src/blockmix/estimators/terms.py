@@ -1,6 +1,6 @@
 """Terms: documents as TF-IDF weights of a few informative terms (paper, section 3.4, topic modelling).
 
-`read` turns texts, counts or weights into a sparse matrix with named columns, `as_weighting` weights it, `select_terms`
+`read` turns texts, counts or weights into a sparse matrix with named columns, `weighting_of` weights it, `select_terms`
 selects columns, and a `Lexicon` repeats this for new documents. The matrix is sparse until its columns are selected.
 """
 
@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
-from sklearn.feature_selection import SelectKBest, f_classif, f_regression
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.feature_selection import f_classif, f_regression
 from sklearn.preprocessing import FunctionTransformer, normalize
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
@@ -24,9 +24,13 @@ from blockmix.partition import FloatArray, IntArray
 
 # Two or more letters of any alphabet. Numbers (rooms, prices) are ignored: they say nothing about a topic.
 TOKEN = r"(?u)\b[^\W\d_]{2,}\b"
+# Two neighboring letters; the next pair begins with the second of them.
+PAIR = r"(?u)(?=([^\W\d_]{2}))"
 # Missing from scikit-learn's list: auxiliaries, and the stems that "didn't", "we've" and "I'm" leave behind.
 _STEMS = "did does doing don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn won ve ll re"
 STOP_WORDS = sorted(ENGLISH_STOP_WORDS.union(_STEMS.split()))
+_MAX_WORDS = 2000  # that have vectors: with 5000 nothing is gained, with 1000 a little is lost
+_LEAST_DOCUMENTS = 5  # that hold such a word; of fewer than 250 documents 2 %
 _MAX_CLASSES = 20  # more distinct ratings than this are treated as a continuous measurement
 
 
@@ -61,14 +65,20 @@ def frequencies(counts: Any) -> Any:
     return sparse.csr_array(normalize(counts.astype(float), norm="l1"))
 
 
-def default_vectorizer(stop_words: Any, ngrams: int = 1) -> CountVectorizer:
-    """Count lower-case words of two or more letters, without the stop words, and phrases of up to `ngrams` words."""
+def default_vectorizer(stop_words: Any, ngrams: int = 1, characters: bool = False) -> CountVectorizer:
+    """Count lower-case words of two or more letters, without the stop words, and phrases of up to `ngrams` words.
+
+    With characters, pairs of neighboring letters take the place of words.
+    """
     if isinstance(ngrams, bool) or not isinstance(ngrams, Integral) or ngrams < 1:
         raise ValueError(f"ngrams={ngrams!r} must be a whole number that is at least 1")
     if isinstance(stop_words, str) and stop_words != "english":
         raise ValueError(f'stop_words={stop_words!r} must be "english", None or a list of words')
     words = STOP_WORDS if isinstance(stop_words, str) else None if stop_words is None else sorted(stop_words)
-    return CountVectorizer(stop_words=words, token_pattern=TOKEN, ngram_range=(1, int(ngrams)))
+    pattern = PAIR if characters else TOKEN
+    return CountVectorizer(
+        stop_words=None if characters else words, token_pattern=pattern, ngram_range=(1, int(ngrams))
+    )
 
 
 def is_matrix(documents: Any) -> bool:
@@ -155,15 +165,11 @@ def is_counts(matrix: Any) -> bool:
     return bool(np.all(matrix.data == np.floor(matrix.data)))
 
 
-def as_weighting(weighting: Any, matrix: Any, vectorizer: Any) -> Any:
-    """The weighting of that name, or a clone of the transformer; "auto" weights counts and nothing else."""
-    if isinstance(weighting, str) and weighting == "auto":
-        weighting = "tfidf" if is_counts(matrix) and not isinstance(vectorizer, TfidfVectorizer) else "none"
-    if isinstance(weighting, str) and weighting in ("tfidf", "none"):
-        return RelativeTfidf() if weighting == "tfidf" else FunctionTransformer(accept_sparse=True)
-    if hasattr(weighting, "fit") and hasattr(weighting, "transform"):
-        return clone(weighting)
-    raise ValueError(f'weighting={weighting!r} must be "auto", "tfidf", "none" or a transformer of counts')
+def weighting_of(matrix: Any, vectorizer: Any, smoothing: bool) -> Any:
+    """What weights the terms: idf with smoothing, the paper's formula without it, nothing if they are no counts."""
+    if not is_counts(matrix) or isinstance(vectorizer, TfidfVectorizer):
+        return FunctionTransformer(accept_sparse=True)
+    return TfidfTransformer(norm=None) if smoothing else RelativeTfidf()
 
 
 def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None:
@@ -185,44 +191,65 @@ def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None
     return values
 
 
-def select_terms(
-    matrix: Any, weights: Any, ratings: FloatArray | None, selector: Any, max_terms: int, n_selected: int
-) -> IntArray:
-    """Indices of the columns to keep: the most frequent, and of these the most predictive if ratings vary; sorted.
+def _frequency(matrix: Any, weights: Any) -> FloatArray:
+    """Average tf of each term or, if the matrix does not hold counts, average weight; −1 for a term that never varies.
 
-    Frequent terms have the highest average tf or, if the matrix does not hold counts, the highest average weight.
-    Predictive ones have the largest F-test between ratings or, with more than 20 distinct ratings, of a regression.
-    Like the mixture, and unlike χ², it does not depend on the units of a column.
+    Rounded so that the order of the documents does not decide between equally frequent terms.
     """
     average = np.asarray((frequencies(matrix) if is_counts(matrix) else weights).mean(axis=0)).ravel()
     varies = mean_variance_axis(sparse.csr_matrix(weights), axis=0)[1] > 0  # a term of every document has idf 0
-    # Rounded so that the order of the documents does not decide between equally frequent terms.
-    score = np.where(varies, np.round(average / max(average.max(), np.finfo(float).tiny), 12), -1.0)
-    n_ratings = 0 if ratings is None else len(np.unique(ratings))
-    by_rating = selector is not None or n_ratings > 1
-    count = min(max_terms if by_rating else min(max_terms, n_selected), int(varies.sum()))
+    return np.where(varies, np.round(average / max(average.max(), np.finfo(float).tiny), 12), -1.0)
+
+
+def select_words(matrix: Any) -> IntArray:
+    """Indices of the words that have vectors: the 2000 most frequent among those in enough documents; sorted."""
+    least = _LEAST_DOCUMENTS if matrix.shape[0] >= 50 * _LEAST_DOCUMENTS else max(1, matrix.shape[0] // 50)
+    n_documents = np.bincount(matrix.indices, minlength=matrix.shape[1])
+    score = np.where(n_documents >= least, _frequency(matrix, matrix), -1.0)
+    words: IntArray = np.sort(np.argsort(-score, kind="stable")[: min(_MAX_WORDS, int((score >= 0).sum()))])
+    if len(words) == 0:
+        raise ValueError("no term distinguishes the documents: each is in all of them or in too few")
+    return words
+
+
+def rating_shares(weights: Any, ratings: FloatArray) -> FloatArray:
+    """η²: share of the variance of each term between ratings; with more than 20 distinct ratings r² of a regression.
+
+    Like the mixture, and unlike χ², it does not depend on the units of a column.
+    """
+    levels, N = len(np.unique(ratings)), len(ratings)
+    is_continuous = levels > _MAX_CLASSES
+    with np.errstate(divide="ignore", invalid="ignore"):  # a term that separates the ratings perfectly, or never varies
+        F = np.nan_to_num((f_regression if is_continuous else f_classif)(weights, ratings)[0], posinf=1e12)
+    between = F * (1 if is_continuous else levels - 1)
+    return np.asarray(between / (between + N - (2 if is_continuous else levels)))
+
+
+def select_terms(matrix: Any, weights: Any, ratings: FloatArray | None, max_terms: int, n_selected: int) -> IntArray:
+    """Indices of the columns to keep: the most frequent, and of these the most predictive if ratings vary; sorted."""
+    score = _frequency(matrix, weights)
+    is_rated = ratings is not None and np.ptp(ratings) > 0
+    count = min(max_terms if is_rated else min(max_terms, n_selected), int((score >= 0).sum()))
     kept: IntArray = np.sort(np.argsort(-score, kind="stable")[:count])
     if count == 0:
         raise ValueError("no term distinguishes the documents: each is in all of them or in none")
-    if not by_rating:
+    if ratings is None or not is_rated:
         return kept
-    if selector is None:
-        test = f_classif if n_ratings <= _MAX_CLASSES else f_regression
-        selector = SelectKBest(test, k=min(n_selected, count))
-    with np.errstate(divide="ignore", invalid="ignore"):  # a term that separates the ratings perfectly
-        selected: IntArray = kept[clone(selector).fit(weights[:, kept], ratings).get_support()]
-    if len(selected) == 0:
-        raise ValueError(f"selector={selector!r} keeps none of the {count} terms: relax it")
-    return selected
+    shares = rating_shares(weights[:, kept], ratings)
+    return np.sort(kept[np.argsort(-shares, kind="stable")[:n_selected]])
 
 
-def check_weights(X: FloatArray, terms: NDArray[Any], n_documents: int, least: int) -> None:
-    """Raise a ValueError unless the documents with terms, X, are `least` or more and every term varies among them."""
-    if len(X) < least:
+def check_enough(n: int, n_documents: int, least: int) -> None:
+    """Raise a ValueError unless `least` or more documents contain a word."""
+    if n < least:
         raise ValueError(
-            f"only {len(X)} of {n_documents} documents contain a selected term, and at least {least} are needed: "
+            f"only {n} of {n_documents} documents contain a selected term, and at least {least} are needed: "
             "select more terms or give more documents"
         )
+
+
+def check_varies(X: FloatArray, terms: NDArray[Any]) -> None:
+    """Raise a ValueError unless every term varies among the documents with terms, X."""
     constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
     if len(constant):
         raise ValueError(
@@ -233,25 +260,33 @@ def check_weights(X: FloatArray, terms: NDArray[Any], n_documents: int, least: i
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """Turns documents into weights of the kept terms.
+    """Turns documents into weights of words.
 
     Attributes
     ----------
     vectorizer : fitted vectorizer, or None if documents are rows of a matrix
     weighting : fitted transformer
-    columns : array of shape (p,)
-        Indices of the kept terms among all v terms.
+    columns : array of shape (n,)
+        Indices of the words among all v of the vocabulary.
     n_vocabulary : int
-        Number v of terms.
+        Number v of words.
+    unit : bool
+        Whether the weights of a document have unit length.
     """
 
     vectorizer: Any
     weighting: Any
     columns: IntArray
     n_vocabulary: int
+    unit: bool
 
-    def weights(self, documents: Any) -> FloatArray:
-        """Weights of the kept terms in documents, dense, shape (N, p)."""
+    def weigh(self, matrix: Any) -> Any:
+        """Weights of the words, given the matrix of all, sparse by rows, shape (N, n)."""
+        weights = sparse.csr_array(self.weighting.transform(matrix)[:, self.columns])
+        return normalize(weights, copy=False) if self.unit else weights
+
+    def weights(self, documents: Any) -> Any:
+        """Weights of the words in documents, sparse by rows, shape (N, n)."""
         if is_matrix(documents) != (self.vectorizer is None):
             expected = "a matrix" if self.vectorizer is None else "texts"
             raise ValueError(f"the model was fitted to {expected}: give {expected} here as well")
@@ -260,5 +295,4 @@ class Lexicon:
             raise ValueError(
                 f"documents has {matrix.shape[1]} columns, but the model was fitted to {self.n_vocabulary}"
             )
-        X: FloatArray = self.weighting.transform(matrix)[:, self.columns].toarray()
-        return X
+        return self.weigh(matrix)

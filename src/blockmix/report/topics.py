@@ -8,17 +8,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import eigh
+from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.estimators.importance import is_background, top_groups
 from blockmix.estimators.terms import as_ratings, as_texts, is_matrix
 from blockmix.estimators.topics import TopicBiclustering
-from blockmix.partition import FloatArray
+from blockmix.partition import FloatArray, IntArray
 from blockmix.report.subject import finite, grouped, short
 from blockmix.report.writing import SHARED, made, write_page
 
 _MAX_LEVELS = 20  # of more distinct ratings only the mean is shown
 _MAX_TEXT = 2000  # characters of a document
+_MAX_HOVER = 220  # characters of a document on the map
+_MAX_POINTS = 2500  # documents on the map
+_PUSHES = 400  # until no disc overlaps another
+_GOLDEN = 0.6180339887  # its multiples modulo 1 fill an interval evenly
 
 
 def write_topics(
@@ -27,10 +33,13 @@ def write_topics(
     documents: Any = None,
     ratings: ArrayLike | None = None,
     *,
+    embeddings: ArrayLike | None = None,
+    by: tuple[str, ArrayLike] | None = None,
     names: Sequence[object] | None = None,
     warnings: Sequence[str] = (),
     title: str | None = None,
     command: str | None = None,
+    reason: str | None = None,
 ) -> None:
     """Write an HTML page about the topics of documents: one file that opens offline in any browser.
 
@@ -44,6 +53,10 @@ def write_topics(
         The documents of the fit. Without them, or if they are a matrix, the page shows no texts.
     ratings : array-like of shape (N,), optional
         The ratings of the fit.
+    embeddings : array-like of shape (N, e), optional
+        The embeddings of the fit.
+    by : name and array-like of shape (N,), optional
+        Categories, dates or numbers that the topics are shown by.
     names : sequence of N names, optional
         Names of the documents; by default they are numbered.
     warnings : sequence of str, optional
@@ -51,6 +64,8 @@ def write_topics(
     title : str, optional
     command : str, optional
         The command that reproduces the result; shown on the page.
+    reason : str, optional
+        Why there are as many topics, in one sentence.
     """
     if not isinstance(model, TopicBiclustering):
         raise TypeError(f"write_topics takes a TopicBiclustering, not a {type(model).__name__}: call write_report")
@@ -79,28 +94,131 @@ def write_topics(
             }
             for name, terms in zip(model.group_names_, model.term_groups_, strict=True)
         ],
+        "stable": model.stable_terms_,
         "importance": [[finite(cell, 1) for cell in row] for row in model.importance_.tolist()],
         "levels": levels.tolist(),
+        "smoothing": model.smoothing,
+        "characters": model.characters,
+        "agreement": model.agreement_,
+        "unclear": len(model.unclear_),
         "withoutTopic": len(model.without_terms_),
+        "map": None if documents is None else _map(model, documents, embeddings, texts, rated, listed),
+        "by": None if by is None else _shares(model, *by),
+        "reason": reason,
         "isText": texts is not None,
         "made": made(model, command),
         "warnings": list(warnings),
     }
-    write_page(document, (*SHARED, "topics"), path)
+    write_page(document, (*SHARED, "raster", "topics"), path)
+
+
+def _map(
+    model: TopicBiclustering,
+    documents: Any,
+    embeddings: ArrayLike | None,
+    texts: Sequence[str | bytes] | None,
+    ratings: FloatArray | None,
+    names: Sequence[object] | None,
+) -> dict[str, Any]:
+    """Places of topics and of at most 2500 documents, and what the page says about these."""
+    probabilities = model.predict_proba(documents, embeddings=embeddings)
+    centers, radii = topic_places(probabilities, model.labels_)
+    places = document_places(probabilities, model.labels_, centers, radii)
+    with_topic = np.flatnonzero(model.labels_ >= 0)
+    shown = with_topic[np.unique(np.linspace(0, len(with_topic) - 1, min(len(with_topic), _MAX_POINTS)).astype(int))]
+    return {
+        "centers": np.round(centers, 4).tolist(),
+        "radii": np.round(radii, 4).tolist(),
+        "x": np.round(places[shown, 0], 4).tolist(),
+        "y": np.round(places[shown, 1], 4).tolist(),
+        "topics": model.labels_[shown].tolist(),
+        "probabilities": np.round(model.probabilities_[shown], 2).tolist(),
+        "names": [str(i) if names is None else short(str(names[i])) for i in shown],
+        "ratings": None if ratings is None else [finite(ratings[i]) for i in shown],
+        "texts": None if texts is None else [short(" ".join(_decoded(texts[i]).split()), _MAX_HOVER) for i in shown],
+        "of": len(with_topic),
+    }
+
+
+def topic_places(probabilities: FloatArray, labels: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Centers (G, 2) and radii (G,) of topics on a map of width 1: near each other if documents may belong to both.
+
+    Scaling of the distances √(1 − cosine of two topics' probabilities), then the discs are packed without overlap.
+    """
+    G = probabilities.shape[1]
+    unit = normalize(probabilities.T)
+    middle = np.eye(G) - 1 / G
+    _, vectors = eigh(-0.5 * middle @ np.maximum(1 - unit @ unit.T, 0) @ middle)
+    places = vectors[:, [-1, -2] if G > 1 else [-1, -1]]
+    places = places * np.where(places.max(axis=0) < -places.min(axis=0), -1, 1)  # the same on every machine
+    turn = 2.4 * np.arange(G)
+    places = places / max(float(np.abs(places).max()), 1e-9) + 0.01 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    radii = np.sqrt(np.maximum(np.bincount(labels[labels >= 0], minlength=G), 1) / max(int((labels >= 0).sum()), 1))
+    radii = np.maximum(0.45 * radii, 0.06)
+    for step in range(_PUSHES):
+        places *= np.array([0.995, 0.98]) if step < 0.7 * _PUSHES else 1.0  # wider than high
+        apart = places[:, None] - places
+        away = np.sqrt((apart**2).sum(axis=2)) + np.eye(G)
+        room = 0.03 + 0.09 * np.abs(apart[:, :, 1]) / away  # for the words below a disc
+        overlap = np.maximum(radii[:, None] + radii + room - away, 0) * (1 - np.eye(G))
+        places = places + 0.5 * (apart / away[:, :, None] * overlap[:, :, None]).sum(axis=1)
+    low, high = (places - radii[:, None]).min(axis=0), (places + radii[:, None]).max(axis=0)
+    span = float((high - low)[0])
+    return (places - low) / span, radii / span
+
+
+def document_places(probabilities: FloatArray, labels: IntArray, centers: FloatArray, radii: FloatArray) -> FloatArray:
+    """Places of documents, shape (N, 2): the clearer its topic, the nearer to the center a document lies.
+
+    A document that may belong to other topics lies on their side of the disc.
+    """
+    places = np.zeros((len(labels), 2))
+    for g in range(len(centers)):
+        rows = np.flatnonzero(labels == g)
+        rank = np.empty(len(rows))
+        rank[np.argsort(-probabilities[rows, g], kind="stable")] = np.arange(len(rows))
+        others = probabilities[rows].copy()
+        others[:, g] = 0
+        toward = others @ centers / np.maximum(others.sum(axis=1, keepdims=True), 1e-300) - centers[g]
+        spread = (np.arange(len(rows)) * _GOLDEN % 1 - 0.5) * np.pi * 1.5
+        angle = np.arctan2(toward[:, 1], toward[:, 0]) + spread
+        reach = radii[g] * np.sqrt((rank + 0.5) / max(len(rows), 1))
+        places[rows] = centers[g] + reach[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return places
+
+
+def _shares(model: TopicBiclustering, name: str, values: ArrayLike) -> dict[str, Any]:
+    """Topics by category in the words of the page."""
+    table = model.by(values)
+    figures = {
+        key: [[finite(cell, 4) for cell in row] for row in getattr(table, key)] for key in ("shares", "low", "high")
+    }
+    return {
+        "name": name,
+        "names": list(table.names),
+        "counts": table.counts.tolist(),
+        "ordered": table.ordered,
+        **figures,
+    }
+
+
+def _decoded(text: str | bytes) -> str:
+    return text.decode() if isinstance(text, bytes) else text
 
 
 def _topic_facts(model: TopicBiclustering, ratings: FloatArray | None) -> list[dict[str, str]]:
-    groups = model.term_groups_
-    note = f"{sum(len(terms) > 1 for terms in groups)} of several terms"
-    if any(is_background(terms, len(model.terms_)) for terms in groups):
-        note += ", one is background"
+    N, unclear = len(model.labels_), len(model.unclear_)
     facts = [
-        ("Documents", grouped(len(model.labels_)), ""),
+        ("Documents", grouped(N), ""),
         ("Topics", str(len(model.topics_)), "clusters of documents"),
-        ("Term groups", str(len(groups)), note),
-        ("Terms", grouped(len(model.terms_)), f"of {grouped(model.n_vocabulary_)} in the documents"),
-        ("Without a topic", grouped(len(model.without_terms_)), "documents with none of the terms"),
+        ("Unclear", grouped(unclear), f"{100 * unclear / N:.0f}\u00a0%: probability of the topic below 0.5"),
+        ("Without a topic", grouped(len(model.without_terms_)), "documents with none of the words"),
+        ("Words", grouped(len(model.words_)), f"of {grouped(model.n_vocabulary_)} in the documents"),
+        ("Term groups", str(len(model.term_groups_)), f"of {grouped(len(model.terms_))} terms"),
     ]
+    if model.agreement_ is not None:
+        note = "of the documents get the same topic from two halves"
+        facts.insert(2, ("Agreement", f"{100 * model.agreement_:.0f}\u00a0%", note))
     if ratings is not None:
         facts.append(("Mean rating", f"{ratings.mean():.2f}", f"from {ratings.min():g} to {ratings.max():g}"))
     return [{"name": name, "value": value, "note": note} for name, value, note in facts]
@@ -124,7 +242,8 @@ def _topic(
             {
                 "name": str(i) if names is None else short(str(names[i])),
                 "rating": None if ratings is None else finite(ratings[i]),
-                "text": None if text is None else short(text.decode() if isinstance(text, bytes) else text, _MAX_TEXT),
+                "text": None if text is None else short(_decoded(text), _MAX_TEXT),
+                "probability": round(float(model.probabilities_[i]), 2),
             }
         )
     return {
@@ -132,6 +251,8 @@ def _topic(
         "share": round(topic.share, 4),
         "rating": None if topic.mean_rating is None else finite(topic.mean_rating),
         "counts": counts,
+        "words": list(topic.words),
+        "unclear": int((model.labels_[model.unclear_] == g).sum()),
         "top": top_groups(model.importance_[g]),
         "documents": documents,
     }
