@@ -24,7 +24,7 @@ LEVEL = 1e-3  # of a one-sided test against a bar: many of them are made
 # The largest (<=) or smallest (>=) mean that is acceptable, by the beginning of the figure's name; others have no bar.
 BARS: dict[str, tuple[str, float]] = {
     "more than one cluster": ("<=", 0.05),
-    # Groups of a component are chosen by BIC, a limit for many rows: tables of 10 and 12 rows have false ones in 15 to 20 %.
+    # BIC chooses the groups of a component, a limit for many rows: noise of 10 and 12 rows has some in 15 to 20 %.
     "a group of columns, chosen mixture": ("<=", 0.25),
     "a group of columns": ("<=", 0.05),
     "planted clusters found": (">=", 0.95),
