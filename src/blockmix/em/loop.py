@@ -358,7 +358,9 @@ def multistart(
     for start in sorted(starts, key=lambda start: start.limit < math.inf):
         fallback = start.limit < math.inf
         best = ranked(results)[0] if fallback else None
-        leader = -np.finfo(float).max if best is None or best.thin else best.state.trace[-1]
+        # With missing values a collapsed covariance has any objective.
+        collapsed = best is not None and bool(best.thin) and rows.has_missing
+        leader = -np.finfo(float).max if best is None or collapsed else best.state.trace[-1]
         if fallback and leader >= start.limit:
             continue
         try:
