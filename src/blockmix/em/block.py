@@ -111,7 +111,7 @@ class BlockFamily:
         if not hasattr(rule, "block_model"):
             names: dict[tuple[object, ...], str] = {(1,) * G: "one group", (n_columns,) * G: "alone"}
             return {names.get(self.n_groups, "given groups"): self}
-        held = partial(replace, self, shape=given_shape(rule.block_model))
+        held = partial(replace, self, shape=FULL if rule.block_model == "auto" else given_shape(rule.block_model))
         one = {"one group": held(n_groups=(1,) * G)} if judged else {}
         return {"rule": self, **one, "alone": held(n_groups=(n_columns,) * G)}
 

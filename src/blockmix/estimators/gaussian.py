@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import worth_rows
-from blockmix.blocks.shapes import BlockModel, given_shape
+from blockmix.blocks.shapes import FULL, BlockModel, given_shape
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
 from blockmix.em.parameters import Density, Parameters, Prior, group_distances, log_joint, outlier_limits, outliers_of
@@ -255,7 +255,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         return BlockFamily(
             n_groups=n_groups,
             grouping=grouping,
-            shape=given_shape(self.block_model),
+            shape=FULL if self.block_model == "auto" else given_shape(self.block_model),
             shared=shared,
             prior=Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
             price=bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,

@@ -103,7 +103,8 @@ def matrix(estimator: Any, X: Any, allow_missing: bool | None = None, **checks: 
 
     NaN is a missing value if the estimator takes them, and refused otherwise; `allow_missing` overrides that.
     """
-    _check_table(X)
+    if not isinstance(X, np.ndarray):
+        _check_table(X)
     if allow_missing is None:
         allow_missing = bool(get_tags(estimator).input_tags.allow_nan)
     plain = _plain(X) if isinstance(X, np.ma.MaskedArray) or hasattr(X, "isetitem") else X
