@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "truncated file": (
         lambda folder: truncated(as_npy(table(), folder)),
-        r"X\.npy (cannot be read as a \.npy file|ends before its array does)",
+        r"X\.npy ends before its array does: copy it again or save it again$",
     ),
     "a vector in a file": (lambda folder: as_npy(np.ones(5), folder), r"X\.npy holds an array of shape \(5,\): give a"),
     "text in a file": (
