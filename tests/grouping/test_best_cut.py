@@ -170,6 +170,12 @@ def test_the_best_shape_of_each_block() -> None:
         assert shape.name == max(worth, key=lambda name: worth[name])
 
 
+def test_a_shape_that_is_asked_for_holds_with_few_rows_too() -> None:
+    # Red if groups that too few rows support fall back to full blocks, which need more rows still.
+    R = as_matrix(covariance(module_rows(0, [9], 3, 0.6)[0])).definite()
+    assert best_shapes(R, Partition.single(9), 3, bic_price(3), block_models(2))[0].name == "2 factors"
+
+
 @pytest.mark.parametrize("n_rows", [1.0, 2.0])
 def test_two_rows_have_no_groups(n_rows: float) -> None:
     # Red if ties are grouped: two rows have no correlations but ±1.

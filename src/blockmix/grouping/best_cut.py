@@ -175,7 +175,8 @@ def best_shapes(
     definite = as_matrix(R).definite()
     for group in partition.groups:
         block, c = definite[np.ix_(group, group)], len(group)
-        able = [m for m in models if offered(m, c) and min(c, m.rank) < max(n_rows, 2)] or [FULL]
+        allowed = [m for m in models if offered(m, c)] or [FULL]
+        able = [m for m in allowed if min(c, m.rank) < max(n_rows, 2)] or allowed[-1:]
         worth = [
             -0.5 * n_rows * m.fit(block).deviance - price * m.n_parameters(c) - m.choice_price(c, len(R)) for m in able
         ]

@@ -284,7 +284,7 @@ def by_neighbors(rows: ArrayRows) -> FloatArray:
     The distance is the mean squared difference over the columns that both rows have. At most 1000 distinct rows are
     candidates.
     """
-    X = (rows.X - rows.location) / rows.scale
+    X = np.round((rows.X - rows.location) / rows.scale, _DIGITS)
     counted = np.flatnonzero(rows.weights > 0)
     _, _, place = distinct(np.nan_to_num(X), rows.weights, 1)
     different = counted[np.unique(place[counted], return_index=True)[1]]
