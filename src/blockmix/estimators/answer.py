@@ -26,7 +26,7 @@ _MARKS = 4  # of each direction in a sentence
 _LISTED = 12  # groups in the text
 _WIDTH = 110
 _CLOSE = 10.0  # difference of a criterion below which a number of clusters is close
-_WORDS = "no one two three four five six seven eight nine ten eleven twelve".split()
+_WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
 class Centers(NamedTuple):
