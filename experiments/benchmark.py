@@ -198,9 +198,9 @@ def by_table(lines: list[Line]) -> str:
     order = [(G, method) for G in ("true", "chosen") for method in METHODS]
     wide = frame.pivot_table(index=["table", "rows", "columns", "classes"], columns=["G", "method"], values="ari")
     wide = wide[[column for column in order if column in wide]].round(2)
-    wide["G"] = frame[frame["method"].eq(CHOOSING[0]) & frame["G"].eq("chosen")].pivot_table(
-        index=["table", "rows", "columns", "classes"], values="chosen"
-    )
+    if ("chosen", CHOOSING[0]) in wide:
+        ours = frame[frame["method"].eq(CHOOSING[0]) & frame["G"].eq("chosen")]
+        wide["G"] = ours.groupby(list(wide.index.names))["chosen"].mean()
     return str(wide.to_string())
 
 
