@@ -1,7 +1,7 @@
 """BlockDiscriminantAnalysis: a classifier with one block-diagonal Gaussian per class (paper, section 3).
 
-It is the mixture whose responsibilities are given: rows of a known class keep theirs, rows of unknown class take part in
-EM. What a class is made of is that of `mixture_`, a `GaussianBiclustering` with one component per class.
+It is the mixture whose responsibilities are given: rows of a known class keep theirs, rows of unknown class take part
+in EM. What is learned about a class is in `mixture_`, a `GaussianBiclustering` with one component per class.
 """
 
 from __future__ import annotations
@@ -118,9 +118,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
             warnings.warn(FitWarning(message), stacklevel=2)
         return self
 
-    def _best(
-        self, X: Any, weights: FloatArray | None, known: IntArray
-    ) -> tuple[GaussianBiclustering, list[str]]:
+    def _best(self, X: Any, weights: FloatArray | None, known: IntArray) -> tuple[GaussianBiclustering, list[str]]:
         """The mixture with own or shared covariances, whichever is asked for or has the smaller BIC, and warnings."""
         names = GaussianBiclustering._get_param_names()
         given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
