@@ -33,6 +33,7 @@ from blockmix.em.loop import (
     P,
     Progress,
     S,
+    Start,
     interrupted,
     multistart,
 )
@@ -169,6 +170,17 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         -----
         An interrupt (Ctrl-C) ends the fit with the best parameters so far, also while the rows are being labelled.
         """
+        return self._fit(X, sample_weight, callback, checkpoint)
+
+    def _fit(
+        self,
+        X: Any,
+        sample_weight: ArrayLike | None = None,
+        callback: Callable[[Progress], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        known: IntArray | None = None,
+    ) -> Self:
+        """See `fit`; rows in memory may have a known component each, or −1, shape (N,)."""
         self._check_parameters()
         rng = check_random_state(self.random_state)
         with one_blas_thread():  # threads of BLAS would compete with those that read chunks
@@ -181,7 +193,12 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         report = None if callback is None else lambda p: callback(replace(p, objective=p.objective - shift))
         with one_blas_thread():
             make_family = partial(self._family, variances=variances)
-            if isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
+            if known is not None:
+                rows = rows.replace(known=known)  # type: ignore[call-arg]
+                z = (known[:, None] == np.arange(self.n_components)).astype(rows.dtype)
+                # A row without responsibilities is left out of the first M-step.
+                starts = [Start("known components", partial(family.first, rows, z, max(self.tol, family.loose)))]
+            elif isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
                 settings = self.n_components, self.n_init, self.tol, self.max_iter
                 starts = default_starts(make_family, rows, sample, *settings, rng)
             else:
@@ -276,7 +293,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         self.warnings_ = [*messages, *degenerate, *others]
         for number, message in enumerate(self.warnings_):
             kind = ConvergenceWarning if number < len(messages) + len(degenerate) else FitWarning
-            warnings.warn(kind(message), stacklevel=3)
+            warnings.warn(kind(message), stacklevel=4)
 
     def fit_predict(self, X: Any, y: object = None, **parameters: Any) -> IntArray:
         """Fit and return the component of each row."""
