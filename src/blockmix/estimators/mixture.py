@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import TransformerTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
@@ -37,6 +37,8 @@ from blockmix.em.loop import (
     interrupted,
     multistart,
 )
+from blockmix.estimators.associations import associated
+from blockmix.estimators.scores import as_output, axes_of, framed, scores
 from blockmix.estimators.stored import VALUES, save_model
 from blockmix.estimators.validation import check_whole, matrix, rows_to_fit, rows_to_score
 from blockmix.files.archive import write_vectors
@@ -137,6 +139,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float64", "float32"])
         return tags
 
     def fit(
@@ -317,6 +320,96 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """Probability of each component for each row, shape (N, G)."""
         return np.concatenate(list(self._each(X, probabilities)), dtype=self.means_.dtype)
 
+    def transform(self, X: Any, component: int | None = None) -> Any:
+        """A signed score for each row and column group of two or more columns, shape (N, number of such groups).
+
+        The posterior mean of the factor of a one-factor block, given the values of the row; else the position along the
+        first principal axis of the block's correlation. Scores have mean 0 and variance 1 in their component, less
+        where values are missing; the group's columns, or most of them, rise with them. With heavy tails the scale
+        matrix stands for the covariance.
+
+        Parameters
+        ----------
+        X : as in `predict`
+        component : int, optional
+            Only the groups of one component, counted from 0. By default those of all components side by side, each
+            score as if every row belonged to that component. With a shared covariance the groups are the same, and a
+            score is what the row has beyond the mean of its cluster.
+
+        Returns
+        -------
+        array, or what `set_output` asks for
+        """
+        check_is_fitted(self)
+        axes = axes_of(self, component)
+        values = scores(rows_to_score(self, X), axes, self.means_, self.blocks_, self._scorer())
+        return framed(self, values, X, axes)
+
+    def fit_transform(self, X: Any, y: object = None, **parameters: Any) -> Any:
+        """Fit and return the scores of the rows."""
+        return self.fit(X, y, **parameters).transform(X)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Names of the scores: the column that goes best with each, and how many more there are.
+
+        Clusters are counted from 1 in names, as in "cluster 1: flavanoids +4".
+        """
+        check_is_fitted(self)
+        return np.array([axis.name for axis in axes_of(self)], dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Let `transform` return "default" (an array), "pandas" or "polars" data frames; None changes nothing."""
+        return as_output(self, transform)
+
+    def associate(self, X: Any, traits: Any) -> Any:
+        """How the clusters and the scores of the column groups go with traits, columns that took no part in the fit.
+
+        Parameters
+        ----------
+        X : as in `predict`
+            The rows of the fit, or new ones.
+        traits : data frame, mapping of columns, series or array
+            One value per row: numbers, dates, booleans, categories or texts. Missing values leave out the row for
+            that trait.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line per trait with the clusters and with each score of `transform`:
+
+            - ``trait``, ``what``: name of the trait; "clusters", or the name of the score.
+            - ``component``, ``group``: numbers of the score's component and group, from 0; −1 for what has none.
+            - ``kind``: "η²", the share of a number's variance between clusters (or of a score's between the categories
+              of a trait); "Cramér's V" of clusters and categories; "r" of scores and numbers.
+            - ``estimate``, ``low``, ``high``: the effect and its 95 % interval.
+            - ``n``: rows it rests on: for a score those of its component.
+            - ``p``, ``q``: probability of an effect as large if there is none (t, F and χ² tests), and the false
+              discovery rate (Benjamini and Hochberg) over all p of the table.
+            - ``note``: why a number is NaN.
+
+        Notes
+        -----
+        Clusters and groups were found in the same rows, but without the traits, so p holds for traits that took no
+        part. A trait that is a column of the fit, or equal to one, has no p. A trait that follows from such columns
+        does, and p says no more than that: it goes with the table, whether or not the clusters are real. Rows must be
+        independent of each other.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> factor = rng.standard_normal(200)
+        >>> X = rng.standard_normal((200, 4)) + factor[:, None]
+        >>> from blockmix import GaussianBiclustering
+        >>> table = GaussianBiclustering(1, 1).fit(X).associate(X, {"age": factor + rng.standard_normal(200)})
+        >>> table[["trait", "what", "kind", "n"]].to_dict("records")
+        [{'trait': 'age', 'what': 'x2 +3', 'kind': 'r', 'n': 200}]
+        """
+        check_is_fitted(self)
+        axes, rows = axes_of(self), rows_to_score(self, X)
+        values = scores(rows, axes, self.means_, self.blocks_, self._scorer(), unknown=np.nan)
+        labels = self.predict(X) if len(self.weights_) > 1 else None
+        return associated(traits, X, rows, axes, values, labels, column_names(self))
+
     def score_samples(self, X: Any) -> FloatArray:
         """Log-density of each row, shape (N,)."""
         density = np.concatenate(list(self._each(X, log_density)))
@@ -462,6 +555,10 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """Plot the objective at each iteration of the winning start."""
         check_is_fitted(self)
         return plotting.likelihood_trace(self.log_likelihood_trace_, ax=ax)
+
+    def plot_associations(self, X: Any, traits: Any, *, ax: Axes | None = None) -> Axes:
+        """Clusters and scores against traits as a heat map of `associate`, with a star where q is below 0.05."""
+        return plotting.association_heatmap(self.associate(X, traits), ax=ax)
 
     def _view(self, X: ArrayLike, component: int) -> ComponentView:
         self._check_component(component)
