@@ -33,12 +33,10 @@ INVALID: tuple[tuple[str, Any], ...] = (
     *(("tails", value) for value in ("heavy", None)),
     *(("shared_covariance", value) for value in ("no", 1)),
     *(("shrinkage", value) for value in (1.0, -0.1, "auto")),
-    *(("ridge", value) for value in (-1.0, None)),
     *(("tol", value) for value in (-1.0, float("nan"))),
     *(("block_model", value) for value in ("round", 0, None)),
     *(("init", value) for value in ("best", np.zeros(3), None)),
     ("grouping", "none"),
-    ("rounding", 1),
     ("max_iter", 0),
     ("n_init", 0),
 )
@@ -98,9 +96,7 @@ def options(rng: np.random.Generator, N: int, p: int, G: int) -> dict[str, Any]:
         "block_model": (0.5, ["full", "tree", 1, 2, "auto"]),
         "shared_covariance": (0.3, [True]),
         "tails": (0.3, ["t"]),
-        "rounding": (0.3, [False]),
         "shrinkage": (0.2, [0.0, 0.1, 0.5, 0.99]),
-        "ridge": (0.15, [0.0, 1e-6, 1e-2, 1.0]),
         "init": (0.5, ["kmeans", "labels", "labels"]),
         "n_init": (0.1, [2]),
     }

@@ -217,13 +217,13 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
             OneTableRule(self.block_model) if self.n_groups == "auto" else wanted,
             grouping=self.grouping,
             block_model=self.block_model,
-            rounding=False,
-            ridge=self.ridge,
             shrinkage=self.shrinkage,  # type: ignore[arg-type]
             tol=1e-6,  # EM of one component is cheap, and its result stands for a closed form
             max_iter=1000,
             random_state=self.random_state,
-        ).fit(rows, sample_weight=weights)
+        )
+        model._rounding, model._ridge = False, self.ridge
+        model.fit(rows, sample_weight=weights)
         self.location_, self.blocks_ = model.means_[0], model.blocks_[0]
         self.shrinkage_ = np.full(self.blocks_.partition.n_groups, float(self.shrinkage or 0.0))
         return Proposal(self.blocks_.partition)

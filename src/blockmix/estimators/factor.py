@@ -48,8 +48,6 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     standardize : bool, default=True
         Fit columns divided by their overall deviation. The model depends on units: it is the scaled columns that have
         equal covariances. False fits columns as they are.
-    rounding : bool, default=True
-        As in `GaussianBiclustering`.
     tol : float, default=1e-4
         EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
     max_iter : int, default=200
@@ -119,7 +117,6 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         *,
         model: str = "UCUU",
         standardize: bool = True,
-        rounding: bool = True,
         tol: float = 1e-4,
         max_iter: int = 200,
         n_init: int = 1,
@@ -130,7 +127,6 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         self.n_column_groups = n_column_groups
         self.model = model
         self.standardize = standardize
-        self.rounding = rounding
         self.tol = tol
         self.max_iter = max_iter
         self.n_init = n_init

@@ -59,11 +59,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         ``"t"`` makes the components multivariate t distributions, one number of degrees of freedom each, in which
         outliers have little weight. Their blocks are scale matrices then: the covariance is ν / (ν − 2) times as
         large, and does not exist for ν ≤ 2.
-    rounding : bool, default=True
-        Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
-        can sit on one value of a 0/1, count or rounded column with a variance near 0.
-    ridge : float, default=1e-9
-        Keeps covariances invertible; relative to the overall variance of each column.
     shrinkage : float in [0, 1) or None
         Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
         times the rows of an average component. Use it where a component has fewer rows than a block has columns.
@@ -97,7 +92,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     log_likelihood_ : float
         Log-likelihood of the rows.
     log_likelihood_trace_ : array
-        The objective at each iteration, which never falls: log-likelihood plus the penalties of `ridge` and
+        The objective at each iteration, which never falls: log-likelihood plus the penalties of the ridge and of
         `shrinkage`, less BIC's price of the covariance parameters and the price of the partition where the number of
         column groups is chosen.
     n_iter_, converged_, outcome_ : int, bool, str
@@ -144,8 +139,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     """
 
     _parameters: Parameters
-    _numbers = ("tol", "ridge")
-    _switches = ("rounding", "shared_covariance")
+    _ridge = 1e-9  # keeps covariances invertible; relative to the overall variance of each column
+    _switches = ("shared_covariance",)
     _describe = staticmethod(outliers_of)
 
     def __init__(
@@ -157,8 +152,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         block_model: str | int | BlockModel = "auto",
         shared_covariance: bool = False,
         tails: str = "normal",
-        rounding: bool = True,
-        ridge: float = 1e-9,
         shrinkage: float | None = None,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -172,8 +165,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         self.block_model = block_model
         self.shared_covariance = shared_covariance
         self.tails = tails
-        self.rounding = rounding
-        self.ridge = ridge
         self.shrinkage = shrinkage
         self.tol = tol
         self.max_iter = max_iter
@@ -257,7 +248,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             grouping=grouping,
             shape=FULL if self.block_model == "auto" else given_shape(self.block_model),
             shared=shared,
-            prior=Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
+            prior=Prior(shrinkage=share * a / (1 - a), ridge=share * self._ridge),
             price=bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
             total_weight=rows.total_weight,
             heavy=self.tails == "t",

@@ -92,7 +92,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     max_iter: int
     n_init: int
     init: str | ArrayLike
-    rounding: bool
     standardize: bool = True  # whether columns are divided by their overall deviation
     random_state: RandomState
     weights_: FloatArray
@@ -105,8 +104,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     resolution_: Resolution
     few_rows_: list[int]
     _parameters: P
-    _numbers: tuple[str, ...] = ("tol",)  # parameters that are numbers of at least 0
-    _switches: tuple[str, ...] = ("rounding",)  # parameters that are True or False
+    _switches: tuple[str, ...] = ()  # parameters that are True or False
+    _rounding = True  # take a value that several rows share as known only to within the distance to its neighbours
     # Returns more attributes, by name, of the rows of a chunk with these components, each of shape (m,).
     _describe: Callable[..., dict[str, Any]] | None = None
 
@@ -203,10 +202,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     def _check_parameters(self) -> None:
         for name in ("n_components", "n_init", "max_iter"):
             check_whole(name, getattr(self, name))
-        for name in self._numbers:
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-                raise ValueError(f"{name}={value!r} must be a number that is at least 0")
+        if not (isinstance(self.tol, Real) and 0 <= float(self.tol) < np.inf):
+            raise ValueError(f"tol={self.tol!r} must be a number that is at least 0")
         for name in self._switches:
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ValueError(f"{name}={getattr(self, name)!r} must be True or False")
@@ -225,7 +222,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         rows = standardized if self.standardize else standardized.replace(scale=np.ones_like(standardized.scale))
         size = max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
         sample = rows.sample(size, rng)
-        self.resolution_ = Resolution.of(sample.X, sample.weights) if self.rounding else EXACT
+        self.resolution_ = Resolution.of(sample.X, sample.weights) if self._rounding else EXACT
         resolved: Any = rows.replace(resolution=self.resolution_)
         # The starts of an array are made from all of its rows.
         resolved_sample = resolved if rows.is_array else sample.replace(resolution=self.resolution_)
