@@ -367,19 +367,17 @@ def _cut(line: str) -> str:
 
 def column_table(model: Any) -> Any:
     """The groups of the columns as a pandas data frame; see `Mixture.column_table`."""
-    names, numbers = np.array(column_names(model), dtype=object), group_numbers(model)
+    names, numbers = np.array(column_names(model), dtype=object), aligned_labels(np.atleast_2d(model.column_labels_))
     rows = numbers[:1] if getattr(model, "shared_covariance", False) else numbers
-    pandas, p = needed("pandas", "app"), len(names)
-    groups = pandas.array(rows.ravel() + 1, dtype="Int64")
-    groups[rows.ravel() < 0] = pandas.NA
-    sizes = np.concatenate([np.where(row < 0, 1, np.bincount(row + 1)[row + 1]) for row in rows])
-    columns = {"column": np.tile(names, len(rows)), "group": groups, "size": sizes}
-    columns |= {"loading": column_loadings(model)[: len(rows)].ravel()}
+    sizes = np.concatenate([np.bincount(row)[row] for row in rows])
+    columns: dict[str, Any] = {"column": np.tile(names, len(rows)), "group": rows.ravel() + 1, "size": sizes}
+    columns["loading"] = column_loadings(model)[: len(rows)].ravel()
     if any(key.startswith("group") for key in getattr(model, "names_", {})):
-        columns["name"] = ["alone" if k < 0 else named(model, "group", k) for k in rows.ravel().tolist()]
-    frame = pandas.DataFrame(columns)
+        pairs = zip(rows.ravel().tolist(), sizes.tolist(), strict=True)
+        columns["name"] = [named(model, "group", k) if size > 1 else "alone" for k, size in pairs]
+    frame = needed("pandas", "app").DataFrame(columns)
     if len(rows) > 1:
-        frame.insert(0, "cluster", np.repeat(np.arange(1, len(rows) + 1), p))
+        frame.insert(0, "cluster", np.repeat(np.arange(1, len(rows) + 1), len(names)))
     return frame
 
 
@@ -392,10 +390,10 @@ def row_table(model: Any, X: Any) -> Any:
         columns["name"] = [named(model, "cluster", g) for g in labels.tolist()]
     columns["probability"] = z.max(axis=1) if G < 2 or model.n_features_in_ <= len(model.row_labels_) else np.nan
     if hasattr(model, "group_distances"):
-        distances, columns_of = model.group_distances(X), group_texts(model)
+        distances = model.group_distances(X)
         far = np.nan_to_num(distances, nan=-1.0).argmax(axis=1)
         columns |= {"outlier_score": np.nansum(distances, axis=1), "outlier": model.outliers(X)}
-        columns["farthest_group"] = [columns_of[g][k] for g, k in zip(labels.tolist(), far.tolist(), strict=True)]
+        columns["farthest_group"] = label_numbers(model)[labels, far]
     return needed("pandas", "app").DataFrame(columns, index=None if callable(index) else index)
 
 
@@ -409,10 +407,9 @@ def column_loadings(model: Any) -> FloatArray:
     return np.stack([leading_loadings(*pair) for pair in pairs])
 
 
-def group_texts(model: Any) -> list[list[str]]:
-    """The name of each group of each cluster by its label, or that of the column if it is alone."""
-    names, found = column_names(model), []
-    for labels, numbers in zip(np.atleast_2d(model.column_labels_), group_numbers(model), strict=True):
-        _, first = np.unique(labels, return_index=True)
-        found.append([names[j] if numbers[j] < 0 else named(model, "group", numbers[j]) for j in first.tolist()])
-    return found
+def label_numbers(model: Any) -> IntArray:
+    """Number of the group, from 1, of each label of each cluster, shape (G, most labels)."""
+    labels = np.atleast_2d(model.column_labels_)
+    numbers = np.zeros((len(labels), labels.max() + 1), dtype=np.intp)
+    np.put_along_axis(numbers, labels, aligned_labels(labels) + 1, axis=1)
+    return numbers

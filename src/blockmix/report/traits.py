@@ -38,6 +38,12 @@ class Trait(NamedTuple):
     values: FloatArray | IntArray
     is_date: bool = False
 
+    @property
+    def is_told(self) -> bool:
+        """Whether it has several values, and fewer classes than would name the rows."""
+        classes = self.classes or ()
+        return np.nanmin(self.values) < np.nanmax(self.values) and not (classes and classes[-1].endswith(" others"))
+
 
 def trait_of(name: str, given: ArrayLike) -> Trait:
     """A trait from one value per row; None, NaN and an empty string mean unknown.
