@@ -491,7 +491,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """The answer in sentences: clusters and what marks them, groups of columns, how far to trust it.
 
         Clusters and groups count from 1 here, and have the names in `names_`, a dict that you may set, such as
-        ``{"cluster 1": "calm", "group 2": "sleep"}``. With a result of `stability` each group is firm, open or chance.
+        ``{"cluster 1": "calm", "group 2": "sleep"}``. With the result of `stability`, groups are firm, open or chance.
         """
         check_is_fitted(self)
         return str(answer(self, stability))
