@@ -163,8 +163,8 @@ def answer(model: Any, stability: Stability | None = None, table: Any = None) ->
     """
     names, is_mixture = column_names(model), hasattr(model, "weights_")
     G = len(model.weights_) if is_mixture else 1
+    check_names(model, G)
     groups, alone = _groups(model, stability)
-    check_names(model, G, groups)
     clusters: list[tuple[str, int, str]] = []
     if G > 1:
         centers, sizes = Centers.of(model), np.bincount(model.row_labels_, minlength=G).tolist()
@@ -187,10 +187,10 @@ def named(model: Any, kind: str, number: int) -> str:
     return str(getattr(model, "names_", {}).get(name, name[0].upper() + name[1:]))
 
 
-def check_names(model: Any, G: int, groups: Iterable[GroupAnswer]) -> None:
+def check_names(model: Any, G: int) -> None:
     """Raise a ValueError unless `names_` names clusters and groups that there are."""
-    possible = {f"cluster {g + 1}" for g in range(G)} | {f"group {group.number + 1}" for group in groups}
-    given = getattr(model, "names_", {})
+    given, n_groups = getattr(model, "names_", {}), int(group_numbers(model).max()) + 1
+    possible = {f"cluster {g + 1}" for g in range(G)} | {f"group {k + 1}" for k in range(n_groups)}
     if not isinstance(given, dict) or not {*given} <= possible:
         wrong = given if not isinstance(given, dict) else next(key for key in given if key not in possible)
         raise ValueError(f"names_ has {wrong!r}: give a dict such as {{'cluster 1': 'calm', 'group 2': 'sleep'}}")
@@ -287,8 +287,9 @@ def _marks(centers: Centers, g: int, names: Sequence[str]) -> str:
             continue
         sizes = np.abs(centers.apart[g, columns])
         columns, sizes = columns[sizes >= 0.5 * sizes.max()], sizes[sizes >= 0.5 * sizes.max()]
-        listed = ranged([names[j] for j in np.sort(columns)]) if len(columns) > _MARKS else []
-        shown = listed if 0 < len(listed) <= _MARKS else [names[j] for j in columns[:_MARKS]]
+        listed = ranged([names[j] for j in np.sort(columns)])
+        shorter = len(listed) <= _MARKS and len(listed) < len(columns)
+        shown = listed if shorter else [names[j] for j in columns[:_MARKS]]
         reach = f"{sign}{sizes.min():.1f}" + (f" to {sign}{sizes.max():.1f}" if np.ptp(sizes) >= 0.05 else "")
         parts.append(f"{word} {', '.join(shown)} ({reach} sd)")
     return "; ".join(parts) or "no mean stands out: its columns vary together in another way"
@@ -381,19 +382,21 @@ def column_table(model: Any) -> Any:
     return frame
 
 
-def row_table(model: Any, X: Any) -> Any:
+def row_table(model: Any, index: Any, z: FloatArray, described: Sequence[dict[str, Any]]) -> Any:
     """Cluster, probability and distance of the rows as a pandas data frame; see `Mixture.row_table`."""
-    z, G = model.predict_proba(X), len(model.weights_)
-    labels, index = z.argmax(axis=1), getattr(X, "index", None)
+    labels, G = z.argmax(axis=1), z.shape[1]
     columns: dict[str, Any] = {"cluster": labels + 1}
     if any(key.startswith("cluster") for key in getattr(model, "names_", {})):
         columns["name"] = [named(model, "cluster", g) for g in labels.tolist()]
     columns["probability"] = z.max(axis=1) if G < 2 or model.n_features_in_ <= len(model.row_labels_) else np.nan
-    if hasattr(model, "group_distances"):
-        distances = model.group_distances(X)
-        far = np.nan_to_num(distances, nan=-1.0).argmax(axis=1)
-        columns |= {"outlier_score": np.nansum(distances, axis=1), "outlier": model.outliers(X)}
-        columns["farthest_group"] = label_numbers(model)[labels, far]
+    if all(described):
+        scores, groups, seen = (
+            np.concatenate([part[name] for part in described])
+            for name in ("outlier_scores_", "outlier_groups_", "n_values_")
+        )
+        limits = model._outlier_limits(new=not np.array_equal(scores, model.outlier_scores_, equal_nan=True))
+        columns |= {"outlier_score": scores, "outlier": scores > limits[labels, seen]}
+        columns["farthest_group"] = label_numbers(model)[labels, groups]
     return needed("pandas", "app").DataFrame(columns, index=None if callable(index) else index)
 
 

@@ -514,8 +514,13 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
         The probability is missing where it cannot be known, with more columns than rows.
         """
-        check_is_fitted(self)
-        return row_table(self, X)
+        z, describe = (
+            self.predict_proba(X),
+            partial(self._describe, parameters=self._parameters) if self._describe else None,
+        )
+        with one_blas_thread():
+            parts = rows_to_score(self, X).map(partial(labelled, scorer=self._scorer(), describe=describe))
+            return row_table(self, getattr(X, "index", None), z, [part for _, _, part in parts])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
