@@ -132,7 +132,7 @@ function checkerboard(board) {
   const texts = [
     "The standardized data, rows sorted by cluster and columns by group. The strip above each cluster shows "
       + "the colors of its groups.",
-    board.rows ? "" : `Each line of pixels is the mean of about ${line}.`,
+    board.rows ? "" : `Each line of pixels is the mean of ${board.rowStarts.at(-1) < 2 * made.rows ? "one or two rows" : `about ${line}`}.`,
     report.gaps ? "Missing cells are gray." : "",
     board.sampled < board.total ? `Drawn from ${thousands(board.sampled)} of ${count(board.total, "row")}.` : "",
   ];

@@ -1,7 +1,7 @@
 // Traits: what was left out of the fit, as shares and means by cluster; its colors in the map and beside the checkerboard.
 
 const TRAITS = "Columns that were left out of the fit, beside the clusters. V and η² say how much a cluster tells of them, "
-  + "from 0, nothing, to 1, everything.";
+  + "from 0, nothing, to 1, everything; ARI is the agreement of classes and clusters beyond chance.";
 
 /** A number of a trait, or its date. */
 function traitNumber(trait, value) {
@@ -35,21 +35,26 @@ function traitKey(trait) {
 }
 
 function traitSection() {
-  if (!report.traits.length || !report.isMixture) return;
+  if (!report.traits.length || report.summaries.length < 2) return;
   const G = report.summaries.length;
   const lines = report.traits.flatMap((trait) => {
     const [kind, size] = trait.effect;
-    const effect = cell(h("span", {}, `${kind} ${size.toFixed(2)}`, trait.ari === null || trait.ari === undefined ? null
-      : h("small", {}, ` ARI ${signed(Math.abs(trait.ari) < 0.005 ? 0 : trait.ari)}`)), size);
+    const effect = cell(h("span", { class: "figure" }, `${kind} ${size.toFixed(2)}`, trait.ari === null || trait.ari === undefined ? null
+      : h("small", {}, h("br"), `ARI ${signed(Math.abs(trait.ari) < 0.005 ? 0 : trait.ari)}`)), size);
+    const part = (value, n) => {
+      const bar = h("span", { class: "bar", "aria-hidden": "true" });
+      bar.style.width = `${Math.round((G > 4 ? 28 : 70) * value)}px`;
+      return n ? cell(h("span", { class: "share" }, bar, `${value < 0.005 ? "<1" : Math.round(100 * value)} %`), n) : cell("", 0);
+    };
     const unknown = trait.unknown || null;
     if (!trait.classes) {
-      return [row([named(trait.name, "b"), trait.date ? "middle date" : "mean", ...trait.means.map((mean) => cell(traitNumber(trait, mean), mean)), effect, unknown])];
+      return [row([named(trait.name, "b"), effect, trait.date ? "mean date" : "mean", ...trait.means.map((mean) => cell(traitNumber(trait, mean), mean)), unknown])];
     }
     const totals = trait.counts.map((counts) => counts.reduce((sum, n) => sum + n, 0));
-    return trait.classes.map((name, k) => row([k ? cell("", trait.name) : named(trait.name, "b"), named(name),
-      ...trait.counts.map((counts, g) => (totals[g] ? share(counts[k] / totals[g], counts[k]) : null)), k ? cell("", size) : effect, k ? cell("", unknown) : unknown],
+    return trait.classes.map((name, k) => row([k ? cell("", trait.name) : named(trait.name, "b"), k ? cell("", size) : effect, h("span", { class: "figure" }, name),
+      ...trait.counts.map((counts, g) => (totals[g] ? part(counts[k] / totals[g], counts[k]) : null)), k ? cell("", unknown) : unknown],
       { class: k ? "again" : null }));
   });
-  const heads = ["Trait", "", ...Array.from({ length: G }, (_, g) => calledCluster(g)), "Effect", "Unknown"];
+  const heads = ["Trait", "Effect", "", ...Array.from({ length: G }, (_, g) => calledCluster(g)), "Unknown"];
   section("traits", ["What was left out", "Left out"], h("p", {}, TRAITS), table("Traits by cluster", heads, lines, { class: "traits" }));
 }
