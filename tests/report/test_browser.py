@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from browsing import Visit, needs_browser
+from scipy.stats.contingency import association
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
 from blockmix.grouping import HierarchicalGrouping
+from blockmix.metrics import adjusted_rand
 from blockmix.plotting.views import component_view
 from blockmix.report import write_report
 
@@ -461,6 +463,13 @@ def test_traits_are_strips_colors_and_shares(browser: Any, wine: Any, tmp_path: 
     row = int(told[1].split(" · ")[0].removeprefix("row bottle "))
     assert f"kind: {wine.labels[row]}" in told and any(text.startswith("seen: 2024-") for text in told)
     assert page.locator("#checkerboard .keys").inner_text().count("2024-") == 3
+    effects = page.evaluate("TRAITS.map((trait) => ({ ...traitTable(trait) }))")
+    labels, age = wine.model.row_labels_, np.arange(178.0)
+    assert effects[0]["ari"] == pytest.approx(adjusted_rand(wine.labels, labels))
+    assert effects[0]["effect"][1] == pytest.approx(association(pd.crosstab(wine.labels, labels), correction=False))
+    means = np.array([age[labels == g].mean() for g in range(3)])
+    assert effects[1]["means"] == pytest.approx(means)
+    assert effects[1]["effect"][1] == pytest.approx(np.var(means[labels]) / np.var(age))
     visit.close()
 
 

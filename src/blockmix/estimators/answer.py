@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from blockmix.blocks.blocks import Blocks
+from blockmix.blocks.moments import correlation
 from blockmix.estimators.stability import Stability
 from blockmix.partition import FloatArray, IntArray, column_names, leading_loadings
 from blockmix.plotting.views import aligned_labels
@@ -78,6 +80,24 @@ class Centers(NamedTuple):
         told = [bool(len(part)) and bool(self.singled[g, part[0]]) for part in both]
         high, low = (part if tells or not any(told) else part[:0] for part, tells in zip(both, told, strict=True))
         return high, low
+
+
+def group_scores(centers: Centers, covariances: Iterable[Blocks]) -> list[list[tuple[IntArray, FloatArray]]]:
+    """Columns and mean score of each cluster, shape (G,), of the groups of several columns of each covariance.
+
+    The score of a group is the mean of its standardized columns; one that correlates negatively with the column of
+    strongest correlations counts with the opposite sign.
+    """
+    found: list[list[tuple[IntArray, FloatArray]]] = []
+    for covariance in covariances:
+        found.append([])
+        for block, group in zip(covariance.blocks, covariance.partition.groups, strict=True):
+            if len(group) > 1:
+                R = correlation(block)
+                central = np.abs(R).sum(axis=0).round(9).argmax()  # two columns tie: the first, whatever the rounding
+                signs = np.where(R[central] < 0, -1.0, 1.0)
+                found[-1].append((group, centers.standardized[:, group] @ signs / len(group)))
+    return found
 
 
 class GroupAnswer(NamedTuple):
