@@ -24,7 +24,7 @@ COMMANDS = {
     "reviews": ["topics", "reviews.csv", "--topics", "4", "--by", "month"],
     "wine": ["demo", "--out", "wine-blockmix"],
 }
-# Name of the file, page, width, and its part: a height of the first screen, or the first element and the height from it.
+# File, page, width, and its part: the first element, or the top of the page, and at most so many pixels from there.
 PICTURES = [
     ("answer.png", "survey", 1200, None, 760),
     ("survey_profiles.png", "survey", 1200, "#apart", 620),
