@@ -26,12 +26,13 @@ COMMANDS = {
 }
 # File, page, width, and its part: the first element, or the top of the page, and at most so many pixels from there.
 PICTURES = [
-    ("answer.png", "survey", 1200, None, 760),
+    ("answer.png", "survey", 1200, None, 545),
     ("survey_profiles.png", "survey", 1200, "#apart", 620),
-    ("genes.png", "genes", 1200, "#components", 900),
+    ("genes.png", "genes", 1200, "#component-0", 560),
     ("topics.png", "reviews", 1200, "#importance", 700),
     ("reviews_by.png", "reviews", 1200, "#by", 560),
-    ("report.png", "wine", 1200, "#component-1, #components", 900),
+    ("report.png", "wine", 1200, "#component-0", 560),
+    ("report_differences.png", "wine", 1200, "#apart", 900),
 ]
 
 

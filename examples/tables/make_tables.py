@@ -59,7 +59,7 @@ def reviews(rng: np.random.Generator) -> pd.DataFrame:
     rows = []
     for _ in range(600):
         month = int(rng.integers(1, 13))
-        share = np.array([0.15 + 0.03 * month, 0.3, 0.25, 0.25])  # rooms get worse over the year
+        share = np.array([0.05 + 0.06 * month, 0.3, 0.25, 0.25])  # rooms get worse over the year
         topic = str(rng.choice([*PARTS], p=share / share.sum()))
         about = [topic, topic, topic, str(rng.choice([*PARTS]))]
         phrases = [str(rng.choice(PARTS[part])) for part in about]
