@@ -223,7 +223,7 @@ def _write(
             lines: Any = row_lines(model, X, table.row_names)
             if whole is not None:
                 lines = list(lines)
-                write_csv(folder / output.TABLE, *appended(whole, table.taken, row_head(table), lines), raw)
+                write_csv(folder / output.TABLE, *appended(whole, table, model, row_head(table), lines), raw)
             write_csv(folder / output.ROWS, row_head(table), lines, raw)
         columns = model.column_table()
         columns["loading"] = ["" if np.isnan(value) else f"{value:.3f}" for value in columns["loading"]]
