@@ -149,8 +149,9 @@ def appended(
     whole: Table, table: Table, model: Any, head: Sequence[str], lines: Iterable[Sequence[Any]]
 ) -> tuple[list[str], Iterator[list[Any]]]:
     """A whole table with more columns: the lines of its rows in `table`, but for their names, and the group scores."""
-    scores = np.asarray(model.transform(table.X)) if hasattr(model, "transform") else np.empty((table.n_rows, 0))
-    names = [*head[1:], *(model.get_feature_names_out() if scores.shape[1] else ())]
+    scores, names = np.empty((table.n_rows, 0)), [*head[1:]]
+    if hasattr(model, "get_feature_names_out"):  # not of topics
+        scores, names = np.asarray(model.transform(table.X)), [*names, *model.get_feature_names_out()]
     names = [f"blockmix_{name}" if name in whole.texts else name for name in names]
     pairs = zip(lines, scores.tolist(), strict=True)
     cells_of = ([*line[1:], *(f"{score:.4g}" for score in row)] for line, row in pairs)
