@@ -15,6 +15,7 @@ from blockmix.command.options import FitOptions, ReadingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
+from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.resampling import QUICK, quick_stability
 from blockmix.estimators.stability import Stability
 from blockmix.plotting import style
@@ -150,7 +151,7 @@ def appended(
 ) -> tuple[list[str], Iterator[list[Any]]]:
     """A whole table with more columns: the lines of its rows in `table`, but for their names, and the group scores."""
     scores, names = np.empty((table.n_rows, 0)), [*head[1:]]
-    if hasattr(model, "get_feature_names_out"):  # not of topics
+    if isinstance(model, Mixture):  # topics have none
         scores, names = np.asarray(model.transform(table.X)), [*names, *model.get_feature_names_out()]
     names = [f"blockmix_{name}" if name in whole.texts else name for name in names]
     pairs = zip(lines, scores.tolist(), strict=True)
