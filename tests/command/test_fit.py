@@ -195,7 +195,12 @@ def test_the_table_comes_back_with_its_clusters() -> None:
     given, rows = pd.read_csv("holes.csv", sep=";", dtype=str), lines_of("out/rows.csv")
     found = pd.read_csv("out/table.csv", dtype=str)
     pd.testing.assert_frame_equal(found[list(given)], given)
-    assert list(found)[-5:-3] == ["blockmix_cluster", "probability"]
+    model = blockmix.load("out/model.blockmix")
+    assert list(found)[20:22] == ["blockmix_cluster", "probability"]
+    scores = model.transform(wine()[list(model.feature_names_in_)].drop(index=[3, 70]))
+    np.testing.assert_allclose(
+        found[[*model.get_feature_names_out()]].dropna().astype(float), scores, rtol=1e-3, atol=1e-3
+    )
     assert found.index[found["blockmix_cluster"].isna()].tolist() == [3, 70]
     kept = found.drop(index=[3, 70])
     assert kept["blockmix_cluster"].tolist() == [row["cluster"] for row in rows]

@@ -16,6 +16,7 @@ from blockmix.command.output import note, progress_bar, warnings_collected, writ
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
 from blockmix.estimators.answer import group_numbers
+from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.resampling import QUICK, quick_stability
 from blockmix.estimators.stability import Stability
 from blockmix.plotting import style
@@ -147,11 +148,16 @@ def left_out(table: Table, options: FitOptions) -> dict[str, Sequence[Any]]:
 
 
 def appended(
-    whole: Table, taken: Sequence[int] | None, head: Sequence[str], lines: Iterable[Sequence[Any]]
+    whole: Table, table: Table, model: Any, head: Sequence[str], lines: Iterable[Sequence[Any]]
 ) -> tuple[list[str], Iterator[list[Any]]]:
-    """A table with the lines of its rows that were `taken`, but for their names, as more columns."""
-    names = [f"blockmix_{name}" if name in whole.texts else name for name in head[1:]]
-    added = dict(zip(range(whole.n_rows) if taken is None else taken, (line[1:] for line in lines), strict=True))
+    """A whole table with more columns: the lines of its rows in `table`, but for their names, and the group scores."""
+    scores, names = np.empty((table.n_rows, 0)), [*head[1:]]
+    if isinstance(model, Mixture):  # topics have none
+        scores, names = np.asarray(model.transform(table.X)), [*names, *model.get_feature_names_out()]
+    names = [f"blockmix_{name}" if name in whole.texts else name for name in names]
+    pairs = zip(lines, scores.tolist(), strict=True)
+    cells_of = ([*line[1:], *(f"{score:.4g}" for score in row)] for line, row in pairs)
+    added = dict(zip(range(whole.n_rows) if table.taken is None else table.taken, cells_of, strict=True))
     rows = zip(*whole.texts.values(), strict=True)
     empty = [""] * len(names)
     return [*whole.texts, *names], ([*cells, *added.get(i, empty)] for i, cells in enumerate(rows))

@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 import blockmix
-from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, select
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering, select
 from blockmix.blocks.moments import worth_rows
 from blockmix.command import formats, output
 from blockmix.command.extras import Fitted, appended, left_out, measure, read_whole, write_figures, write_stability
@@ -223,7 +223,7 @@ def _write(
             lines: Any = row_lines(model, X, table.row_names)
             if whole is not None:
                 lines = list(lines)
-                write_csv(folder / output.TABLE, *appended(whole, table.taken, row_head(table), lines), raw)
+                write_csv(folder / output.TABLE, *appended(whole, table, model, row_head(table), lines), raw)
             write_csv(folder / output.ROWS, row_head(table), lines, raw)
         columns = model.column_table()
         columns["loading"] = ["" if np.isnan(value) else f"{value:.3f}" for value in columns["loading"]]
@@ -333,11 +333,8 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
     outliers = model.outliers_ & tells_rows_apart(model)
     for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist():
         if outliers[i]:
-            g, k = int(model.row_labels_[i]), int(model.outlier_groups_[i])
-            line = {"row": str(table.row_names[i]), "cluster": g + 1, "outlier_score": round(float(scores[i]), 2)}
-            line |= {"n_values": int(model.n_values_[i]), "farthest_group": int(label_numbers(model)[g, k])}
-            columns = [table.names[j] for j in Partition(model.column_labels_[g]).groups[k]]
-            farthest.append({**line, "columns": columns})
+            line = {"row": str(table.row_names[i]), "outlier_score": round(float(scores[i]), 2)}
+            farthest.append(line | {"n_values": int(model.n_values_[i])})
     return about | {
         "n_components": len(model.weights_),
         "weights": model.weights_,
