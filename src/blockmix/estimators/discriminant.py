@@ -40,11 +40,13 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_column_groups, grouping, block_model, tails, shrinkage, tol, max_iter, random_state
+    n_column_groups, grouping, block_model, shrinkage, tol, max_iter, random_state
         As in `GaussianBiclustering`.
     shared_covariance : {"auto", True, False}, default="auto"
         Whether all classes have one covariance. ``"auto"`` takes the smaller BIC, and a shared one if a class has too
         few rows for its own.
+    tails : {"t", "normal"}, default="t"
+        Classes are t distributions, whose degrees of freedom are estimated, or normal.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((100, 4)) + np.repeat(rng.standard_normal((100, 2)), 2, axis=1)
     >>> y = np.repeat(["a", "b"], 50)
-    >>> X[:50, :2] += 4
+    >>> X[:50] += 6
     >>> model = BlockDiscriminantAnalysis().fit(X, y)
     >>> model.score(X, y), model.shared_covariance_
     (1.0, True)
@@ -73,7 +75,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
         grouping: str | Grouping = "hierarchical",
         block_model: str | int | BlockModel = "auto",
         shared_covariance: bool | str = "auto",
-        tails: str = "normal",
+        tails: str = "t",
         shrinkage: float | None = None,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -113,7 +115,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
         self.classes_, known = _codes(labels)
         self.mixture_, self.warnings_ = self._best(X, weights, known)
         self.n_iter_ = self.mixture_.n_iter_
-        self.shared_covariance_ = self.mixture_.blocks_[0] is self.mixture_.blocks_[-1]
+        self.shared_covariance_ = self.mixture_.shared_covariance
         for message in self.warnings_:
             warnings.warn(FitWarning(message), stacklevel=2)
         return self

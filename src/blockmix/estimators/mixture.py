@@ -194,7 +194,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         with one_blas_thread():
             make_family = partial(self._family, variances=variances)
             if known is not None:
-                rows = rows.replace(known=known)  # type: ignore[call-arg]
+                rows = rows.replace(known=known)
                 z = (known[:, None] == np.arange(self.n_components)).astype(rows.dtype)
                 # A row without responsibilities is left out of the first M-step.
                 starts = [Start("known components", partial(family.first, rows, z, max(self.tol, family.loose)))]

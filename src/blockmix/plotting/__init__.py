@@ -17,6 +17,7 @@ from blockmix.plotting.heatmaps import (
     correlation_heatmap,
     correlation_pair,
     importance_heatmap,
+    linked_correlations,
     share_heatmap,
 )
 from blockmix.plotting.style import style
@@ -30,6 +31,7 @@ __all__ = [
     "group_comparison",
     "importance_heatmap",
     "likelihood_trace",
+    "linked_correlations",
     "selection_curve",
     "share_heatmap",
     "style",
