@@ -137,9 +137,9 @@ def compare(
     figures = ["r_own", "r_other", "difference", "low", "high", "p"]
     heads = ["own", "other", "group", "columns", "size", "fate", "kept", *figures]
     frame, columns = pandas.DataFrame(groups, columns=heads), pandas.concat(means, ignore_index=True)
-    for table in (frame, columns):
-        p = table["p"].to_numpy(float)
-        table["q"] = false_discovery_control(p) if known and len(p) else np.nan
+    # Groups share columns and rows, so that their p-values depend on each other: Benjamini and Yekutieli's rate.
+    frame["q"] = false_discovery_control(frame["p"].to_numpy(float), method="by") if known and len(frame) else np.nan
+    columns["q"] = false_discovery_control(columns["p"].to_numpy(float)) if known else np.nan
     frame["differs"] = (frame["q"] < _LEVEL) if known else None
     note = f"p: {n_resamples} permutations of rows; q over {len(frame)} comparisons of groups." if known else _CIRCULAR
     correlations = tuple(correlations_of(part.scaled, part.present) for part in parts)

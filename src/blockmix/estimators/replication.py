@@ -72,8 +72,8 @@ def replicate(model: Any, X_new: Any, *, random_state: RandomState = None) -> Re
 
     New rows are assigned to clusters and scaled by their own means and deviations within them: a shift of the means is
     told per cluster, not held against the groups. A group *holds* if its fitted correlations predict the new rows
-    clearly better than independent columns do. Otherwise it is *changed* if its columns are correlated beyond chance,
-    and *not found* if they are not.
+    clearly better than independent columns do. Otherwise it is *not found* if its columns are not correlated beyond
+    chance, *changed* if they are but the prediction is clearly worse, and *unclear* if it is neither.
 
     Parameters
     ----------
@@ -148,7 +148,8 @@ def _judged(
     agree = float((np.sign(_leading(fitted)) == np.sign(_leading(new))).mean())
     together = present.T @ present
     correlated = float((together * new**2)[pairs].sum()) > chi2.ppf(_CHANCE, len(pairs[0]))
-    verdict = "holds" if gain > _CLEAR * se else "changed" if correlated else "not found"
+    verdict = "holds" if gain > _CLEAR * se else "changed" if gain < -_CLEAR * se else "unclear"
+    verdict = "not found" if verdict != "holds" and not correlated else verdict
     figures = {"gain": gain, "se": se, "r_fit": float(np.abs(fitted[pairs]).mean()), "r_new": r_new, "z": z}
     return figures | {
         "signs": max(agree, 1 - agree),
