@@ -143,25 +143,33 @@ def test_stability_of_a_covariance_and_of_units(wine_csv: str) -> None:
     assert "units has missing values" in fails("covariance", "patients.csv", "--units", "patient", "--out", "new")
 
 
-def test_replicate_prints_verdicts_and_writes_no_file_twice(wine_csv: str, wine_model: str) -> None:
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A mixture of the wines in a file of the working folder."""
+    monkeypatch.chdir(tmp_path)
+    blockmix.GaussianBiclustering(3, random_state=0).fit(wine().iloc[:, 1:-1]).save("wine.blockmix")
+    return "wine.blockmix"
+
+
+def test_replicate_prints_verdicts_and_writes_no_file_twice(saved: str) -> None:
     wine().iloc[::2].to_csv("half.csv", index=False)
-    done = run("replicate", wine_model, "half.csv", "--out", "held.csv").stdout
+    done = run("replicate", saved, "half.csv", "--out", "held.csv").stdout
     lines = lines_of("held.csv")
     assert {line["verdict"] for line in lines} <= {"holds", "unclear", "changed", "not found", "too few rows"}
     assert {line["cluster"] for line in lines} == {"1", "2", "3"} and lines[0]["verdict"] in done
     assert done.count("cluster ") >= 3
-    assert "held.csv exists already" in fails("replicate", wine_model, "half.csv", "--out", "held.csv")
+    assert "held.csv exists already" in fails("replicate", saved, "half.csv", "--out", "held.csv")
 
 
-def test_plan_prints_a_share_for_each_number_of_rows(wine_model: str) -> None:
-    lines = run("plan", wine_model, "--rows", "40,200", "--draws", "2").stdout.split("\n")
+def test_plan_prints_a_share_for_each_number_of_rows(saved: str) -> None:
+    lines = run("plan", saved, "--rows", "40,200", "--draws", "2").stdout.split("\n")
     assert lines[0].split() == ["n_rows", "groups", "groups_se", "clusters", "clusters_se"]
     assert [line.split()[0] for line in lines[1:3]] == ["40", "200"]
 
 
-def test_a_classifier_has_no_commands(wine_csv: str) -> None:
+def test_a_classifier_has_no_commands(saved: str) -> None:
     frame = wine()
-    columns = frame.columns[1:-1]
-    blockmix.BlockDiscriminantAnalysis().fit(frame[columns], frame["kind"]).save("classes.blockmix")
+    frame.to_csv("wine.csv", index=False)
+    blockmix.BlockDiscriminantAnalysis().fit(frame.iloc[:, 1:-1], frame["kind"]).save("classes.blockmix")
     for command in ("predict", "impute", "replicate"):
-        assert "holds a classifier, which has no commands" in fails(command, "classes.blockmix", wine_csv)
+        assert "holds a classifier, which has no commands" in fails(command, "classes.blockmix", "wine.csv")

@@ -142,17 +142,14 @@ def write_completed(options: ImputeOptions) -> None:
 
 
 def replicate_model(options: ReplicateOptions) -> None:
-    """Print how groups and clusters fare in other rows; clusters are numbered from 1."""
+    """Print how groups and clusters fare in other rows."""
     model = _mixture(options.model)
     _refuse_existing(options.out)
     table = _read_for_model(options.model, model, options.file, options)
     result = replicate(model, table.X, random_state=options.seed)
-    for frame in (result.groups, result.clusters):
-        frame["component"] += 1
     print(result)
     if options.out is not None:
-        head = ["cluster", *list(result.groups)[1:]]
-        _write_new(options.out, head, result.groups.round(4).to_numpy().tolist(), options.raw_text)
+        _write_new(options.out, list(result.groups), result.groups.round(4).to_numpy().tolist(), options.raw_text)
         print(f"Written: {options.out}")
 
 

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
+from blockmix.estimators.answer import group_numbers
 from blockmix.estimators.validation import check_whole, matrix
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.rows.files import needed
@@ -39,7 +40,7 @@ class Comparison:
     Attributes
     ----------
     groups : DataFrame
-        One row per group of two or more columns and other part: `own`, `other` (parts), `group`, `columns`, `size`;
+        One row per group of two or more columns and other part: `own`, `other`, `group` (from 1), `columns`, `size`;
         `fate`, same, merged, split or gone; `kept`, share of the pairs of columns that share a group there too; `r_own`
         and `r_other`, mean |r|; `difference` of these less that of permuted rows, which is not 0 where one part has
         fewer rows; `low` and `high`, its 95 % interval; `p`; `q`, false discovery rate over all groups; `differs`,
@@ -84,10 +85,11 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some rows, shape (n, p), their column groups, and the rows in units of their own deviations, 0 where missing."""
+    """Some rows, shape (n, p), their column groups with numbers from 1, and the rows as from `scaled_rows`."""
 
     name: str
     partition: Partition
+    numbers: IntArray
     rows: FloatArray
     scaled: FloatArray
     present: FloatArray
@@ -165,7 +167,7 @@ def _parts(model: Any, X: Any, y: ArrayLike | None) -> tuple[list[_Part], list[s
         if any(others != names[0] for others in names):
             raise ValueError("the models have different columns: fit them to the same ones")
         parts = [
-            _part(str(key), _groups_of(each, 0), matrix(each, X[key], allow_missing=True, reset=False))
+            _part(str(key), each, 0, matrix(each, X[key], allow_missing=True, reset=False))
             for key, each in model.items()
         ]
         return parts, names[0], True
@@ -182,22 +184,17 @@ def _parts(model: Any, X: Any, y: ArrayLike | None) -> tuple[list[_Part], list[s
         kind = "one class for each row" if known else "it only for a classifier"
         raise ValueError(f"y has shape {np.shape(y)} for {len(rows)} rows: give {kind}")
     labels: IntArray | Any = np.asarray(y) if known else mixture.predict(X)
-    values = model.classes_ if known else np.arange(len(mixture.weights_))
-    prefix = "" if known else "cluster "
-    parts = [_part(f"{prefix}{value}", _groups_of(mixture, g), rows[labels == value]) for g, value in enumerate(values)]
+    values = model.classes_.tolist() if known else range(len(mixture.weights_))
+    texts = [str(value) if known else f"cluster {value + 1}" for value in values]
+    parts = [_part(text, mixture, g, rows[labels == values[g]]) for g, text in enumerate(texts)]
     return parts, column_names(model), known
 
 
-def _groups_of(model: Any, g: int) -> Partition:
-    labels = np.atleast_2d(model.column_labels_)
-    return Partition(labels[g])
-
-
-def _part(name: str, partition: Partition, rows: FloatArray) -> _Part:
+def _part(name: str, model: Any, g: int, rows: FloatArray) -> _Part:
     if len(rows) < _LEAST_ROWS:
         raise ValueError(f"{name} has {len(rows)} rows: at least {_LEAST_ROWS} are needed to compare correlations")
-    rows = rows.astype(float)
-    return _Part(name, partition, rows, *scaled_rows(rows))
+    rows, partition = rows.astype(float), Partition(np.atleast_2d(model.column_labels_)[g])
+    return _Part(name, partition, group_numbers(model)[g] + 1, rows, *scaled_rows(rows))
 
 
 def scaled_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -211,8 +208,7 @@ def scaled_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.random.Generator) -> list[dict[str, Any]]:
     """The groups of both parts of a pair, followed into the other."""
-    groups = [(own, other, k, A) for own, other in ((a, b), (b, a)) for k, A in enumerate(own.partition.groups)]
-    groups = [group for group in groups if len(group[3]) > 1]
+    groups = [(own, other, A) for own, other in ((a, b), (b, a)) for A in own.partition.groups if len(A) > 1]
     scaled, present = np.concatenate([a.scaled, b.scaled]), np.concatenate([a.present, b.present])
     n, N = len(a.scaled), len(scaled)
 
@@ -226,7 +222,7 @@ def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.ra
     drawn = [np.concatenate([rng.integers(0, n, n), rng.integers(n, N, N - n)]) for _ in range(_BOOTSTRAPS)]
     spread = np.array([strengths(order) for order in drawn])
     table = []
-    for i, (own, other, k, A) in enumerate(groups):
+    for i, (own, other, A) in enumerate(groups):
         sign = 1 if own is a else -1
         difference, half = sign * (both[i, 0] - both[i, 1]), _NORMAL * float((spread[:, i] @ [1, -1]).std())
         p = np.nan
@@ -235,7 +231,12 @@ def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.ra
             difference -= chance.mean()
             p = (1 + (np.abs(chance - chance.mean()) >= abs(difference)).sum()) / (1 + n_resamples)
         table.append(
-            {"own": own.name, "other": other.name, "group": k, "columns": ", ".join(names[j] for j in A)}
+            {
+                "own": own.name,
+                "other": other.name,
+                "group": own.numbers[A[0]],
+                "columns": ", ".join(names[j] for j in A),
+            }
             | {"size": len(A)}
             | dict(zip(("fate", "kept"), _fate(A, other.partition), strict=True))
             | dict(zip(("r_own", "r_other"), both[i][::sign].tolist(), strict=True))

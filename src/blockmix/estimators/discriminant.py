@@ -117,6 +117,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
             X, labels, weights = _safe_indexing(X, kept), labels[kept], weights[kept]
         self.classes_, known = _codes(labels)
         self.mixture_, self.warnings_ = self._best(X, weights, known)
+        self.mixture_.names_ = {f"cluster {g}": str(name) for g, name in enumerate(self.classes_.tolist(), start=1)}
         self.n_iter_ = self.mixture_.n_iter_
         self.shared_covariance_ = self.mixture_.shared_covariance
         for message in self.warnings_:
@@ -183,7 +184,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
     def describe(self) -> str:
         """Text that lists classes, their sizes and their column groups by name."""
         check_is_fitted(self)
-        return self._in_words(self.mixture_.describe())
+        return self.mixture_.describe()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""

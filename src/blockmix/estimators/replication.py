@@ -20,6 +20,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from blockmix.estimators.answer import group_numbers
 from blockmix.estimators.comparison import correlations_of, scaled_rows
 from blockmix.estimators.validation import check_whole, is_elsewhere, matrix
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
@@ -39,12 +40,13 @@ class Replication:
     Attributes
     ----------
     groups : DataFrame
-        One row per group of two or more columns: `component`, `group`, `columns`, `size`; `rows` of the cluster; `gain`
-        per row in log-likelihood of the fitted correlations over independent columns, and its standard error `se`;
+        One row per group of two or more columns: `cluster`, `group` (both from 1, as in `column_table`), `columns`,
+        `size`; `rows` of the cluster; `gain` per row in log-likelihood of the fitted correlations over independent
+        columns, and its standard error `se`;
         `r_fit` and `r_new`, mean |r|; `z` of r_new among groups of random columns of the same size; `signs`, share of
         the columns whose loading has the same sign; `verdict`.
     clusters : DataFrame
-        One row per cluster: `component`, `rows`, `share` of the new rows, `share_fit`, and `distance` of the mean from
+        One row per cluster: `cluster`, `rows`, `share` of the new rows, `share_fit`, and `distance` of the mean from
         that of the fit, the root mean square over the columns in standard deviations.
     """
 
@@ -53,12 +55,12 @@ class Replication:
 
     def __str__(self) -> str:
         lines = [
-            f"component {row.component}, group {row.group} ({row.columns}): {row.verdict}; gain {row.gain:.2f} per row "
+            f"cluster {row.cluster}, group {row.group} ({row.columns}): {row.verdict}; gain {row.gain:.2f} per row "
             f"(± {row.se:.2f}), mean |r| {row.r_fit:.2f} in the fit and {row.r_new:.2f} here (z = {row.z:.1f})"
             for row in self.groups.itertuples()
         ]
         lines += [
-            f"cluster {row.component}: {row.rows} rows, {row.share:.0%} instead of {row.share_fit:.0%}; its mean is "
+            f"cluster {row.cluster}: {row.rows} rows, {row.share:.0%} instead of {row.share_fit:.0%}; its mean is "
             f"{row.distance:.2f} standard deviations from that of the fit"
             for row in self.clusters.itertuples()
         ]
@@ -100,24 +102,30 @@ def replicate(model: Any, X_new: Any, *, random_state: RandomState = None) -> Re
     means = np.atleast_2d(mixture.means_ if hasattr(mixture, "means_") else mixture.location_)
     shares = getattr(mixture, "weights_", np.ones(1))
     groups, clusters, names = list[dict[str, Any]](), list[dict[str, Any]](), column_names(model)
+    numbers = group_numbers(mixture) + 1
     for g, covariance in enumerate(covariances):
         part, deviations = rows[labels == g].astype(float), np.sqrt(covariance.variances)
         scaled, present = scaled_rows(part)
         R = correlations_of(scaled, present)
         fitted = covariance.dense() / np.outer(deviations, deviations)
-        for k, A in enumerate(covariance.partition.groups):
+        for A in covariance.partition.groups:
             if len(A) > 1:
                 figures = _judged(scaled[:, A], present[:, A], fitted[np.ix_(A, A)], R, A, rng)
-                columns = {"component": g, "group": k, "columns": ", ".join(names[j] for j in A), "size": len(A)}
+                columns = {
+                    "cluster": g + 1,
+                    "group": numbers[g, A[0]],
+                    "columns": ", ".join(names[j] for j in A),
+                    "size": len(A),
+                }
                 groups.append(columns | {"rows": len(part)} | figures)
         counts = present.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shift = (np.nansum(part, axis=0) / counts - means[g]) / deviations
         distance = float(np.sqrt(np.mean(shift[counts > 0] ** 2))) if counts.any() else np.nan
         share = {"rows": len(part), "share": len(part) / len(rows), "share_fit": float(shares[g])}
-        clusters.append({"component": g, **share, "distance": distance})
+        clusters.append({"cluster": g + 1, **share, "distance": distance})
     pandas = needed("pandas", "app")
-    heads = ["component", "group", "columns", "size", "rows", "gain", "se", "r_fit", "r_new", "z", "signs", "verdict"]
+    heads = ["cluster", "group", "columns", "size", "rows", "gain", "se", "r_fit", "r_new", "z", "signs", "verdict"]
     return Replication(pandas.DataFrame(groups, columns=heads), pandas.DataFrame(clusters))
 
 

@@ -117,13 +117,15 @@ def linked_correlations(
         corner = np.tri(p, k=-1, dtype=bool)[np.argsort(partition.order)][:, np.argsort(partition.order)]
         image = _draw_matrix(axes[i], np.where(corner if i == 0 else corner.T, np.nan, R), partition, names, title)
         places.append(np.argsort(partition.order))
-    axes[0].yaxis.tick_right() if names is not None and p <= current().names else None
+        axes[i].set_xticks([])
+    axes[0].yaxis.tick_right()
     for j, (start, stop) in enumerate(zip(*places, strict=True)):
         k, other = left[1].labels[j], right[1].labels[j]
         if left[1].sizes[k] > 1 or right[1].sizes[other] > 1:
             axes[1].plot([0, 1], [start, stop], color=group_color(k, left[1].sizes[k]), linewidth=1.5)
     axes[1].set(xlim=(0, 1), ylim=axes[0].get_ylim())
     axes[1].set_axis_off()
+    axes[1].set_box_aspect(1)  # as the matrices, so that links meet their columns
     color_scale(image, list(axes), "correlation")
     return np.asarray(axes)
 
