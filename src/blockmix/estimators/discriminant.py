@@ -30,7 +30,6 @@ from blockmix.grouping.grouping import Grouping, Rule
 from blockmix.partition import FloatArray, IntArray, RandomState
 
 UNKNOWN = -1  # in y, scikit-learn's mark of a row without a label
-_TAIL_ROWS = 10  # of a class, from which its degrees of freedom are estimated
 _ROWS_PER_COLUMN, _SHRINKAGE = 3, 0.1  # rows from which a shared covariance is not shrunk, and by how much
 _OF_CLUSTERS = ("lower likelihood", "may be outliers", "of the start")  # warnings about clusters that had to be found
 
@@ -47,10 +46,9 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
         As in `GaussianBiclustering`.
     shared_covariance : {"auto", True, False}, default="auto"
         Whether all classes have one covariance. ``"auto"`` takes the smaller BIC. If a class has too few rows for its
-        own, all share one, which is normal where a class has fewer than 10 rows, and shrunk by 0.1 where there are
-        fewer than 3 rows per column.
-    tails : {"t", "normal"}, default="t"
-        Classes are t distributions, whose degrees of freedom are estimated, or normal.
+        own, all share one, which is shrunk by 0.1 where there are fewer than 3 rows per column.
+    tails : {"auto", "normal", "t"}, default="auto"
+        Tails of the classes. ``"auto"`` is t with own covariances, normal with a shared one.
 
     Attributes
     ----------
@@ -79,7 +77,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
         grouping: str | Grouping = "hierarchical",
         block_model: str | int | BlockModel = "auto",
         shared_covariance: bool | str = "auto",
-        tails: str = "t",
+        tails: str = "auto",
         shrinkage: float | None = None,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -133,11 +131,9 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
         z, labelled = (known[:, None] == np.arange(len(self.classes_))).astype(float), np.bincount(known[known >= 0])
         fitted, messages = partial(self._fitted, X, weights, known), list[str]()
         automatic = self.shared_covariance == "auto" and len(self.classes_) > 1
-        changed: dict[str, Any] = {}
-        if automatic:  # tails of a class cannot be told from a few rows, nor a covariance from fewer rows than columns
-            changed = {"tails": "normal"} if labelled.min() < _TAIL_ROWS else {}
-            few_rows = self.shrinkage is None and labelled.sum() < _ROWS_PER_COLUMN * self.n_features_in_
-            changed |= {"shrinkage": _SHRINKAGE} if few_rows else {}
+        # A covariance cannot be told from fewer rows than columns.
+        few_rows = automatic and self.shrinkage is None and labelled.sum() < _ROWS_PER_COLUMN * self.n_features_in_
+        changed = {"shrinkage": _SHRINKAGE} if few_rows else {}
         best = fitted(z, shared_covariance=True, **changed)
         if automatic or not self.shared_covariance:
             unknown = np.flatnonzero(known < 0)
@@ -160,6 +156,8 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
     ) -> GaussianBiclustering:
         names = GaussianBiclustering._get_param_names()
         given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        if self.tails == "auto":
+            given["tails"] = "normal" if changed["shared_covariance"] else "t"
         mixture = GaussianBiclustering(**{**given, "n_components": len(self.classes_), **changed})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # given in our words
