@@ -219,6 +219,13 @@ def test_a_table_that_cannot_come_back_is_refused_first(small_limit: None) -> No
     assert "a.npy has no names of columns: --append needs them" in fails("fit", "a.npy", "--append")
 
 
+def test_columns_of_the_same_name_that_are_left_out_are_no_error_after_the_fit() -> None:
+    numbers = numbered()[["ash", "hue", "proline"]]
+    numbers.assign(again=numbers["hue"]).to_csv("twice.csv", index=False, header=["ash", "hue", "proline", "hue"])
+    run("fit", "twice.csv", "--drop", "hue", "--components", "2", "--out", "out")
+    assert "columns of the same name: hue" in fails("fit", "twice.csv", "--drop", "hue", "--append")
+
+
 def test_numbers_that_name_rows_do_so(wine_csv: str) -> None:
     wine().assign(id=range(1000, 1178)).to_csv("numbered.csv", index=False)
     done = run("fit", "numbered.csv", "--components", "2", "--out", "out")
