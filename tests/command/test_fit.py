@@ -196,7 +196,7 @@ def test_the_table_comes_back_with_its_clusters() -> None:
     found = pd.read_csv("out/table.csv", dtype=str)
     pd.testing.assert_frame_equal(found[list(given)], given)
     model = blockmix.load("out/model.blockmix")
-    assert list(found)[20:22] == ["blockmix_cluster", "probability"]
+    assert list(found)[17:19] == ["blockmix_cluster", "probability"]
     scores = model.transform(wine()[list(model.feature_names_in_)].drop(index=[3, 70]))
     np.testing.assert_allclose(
         found[[*model.get_feature_names_out()]].dropna().astype(float), scores, rtol=1e-3, atol=1e-3
@@ -217,6 +217,13 @@ def test_a_table_that_cannot_come_back_is_refused_first(small_limit: None) -> No
     assert "wine.parquet is too large to be copied with --append" in fails("fit", "wine.parquet", "--append")
     np.save("a.npy", np.random.default_rng(0).standard_normal((9, 3)))
     assert "a.npy has no names of columns: --append needs them" in fails("fit", "a.npy", "--append")
+
+
+def test_columns_of_the_same_name_that_are_left_out_are_no_error_after_the_fit() -> None:
+    numbers = numbered()[["ash", "hue", "proline"]]
+    numbers.assign(again=numbers["hue"]).to_csv("twice.csv", index=False, header=["ash", "hue", "proline", "hue"])
+    run("fit", "twice.csv", "--drop", "hue", "--components", "2", "--out", "out")
+    assert "columns of the same name: hue" in fails("fit", "twice.csv", "--drop", "hue", "--append")
 
 
 def test_numbers_that_name_rows_do_so(wine_csv: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,9 +142,10 @@ def left_out(table: Table, options: FitOptions) -> dict[str, Sequence[Any]]:
     rest = {*table.header} - {*table.names, *table.texts, *named, table.named_by}
     traits: dict[str, Sequence[Any]] = dict(table.texts)
     if rest and table.in_memory and Path(options.file).is_file():
-        texts = read_whole(options.file, options).texts
-        rows = range(len(table.row_names)) if table.taken is None else table.taken
-        traits |= {name: [texts[name][i] for i in rows] for name in table.header if name in rest and name in texts}
+        rows = range(table.n_rows) if table.taken is None else table.taken
+        with suppress(ValueError):  # of columns that were left out because they share a name
+            texts = read_whole(options.file, options).texts
+            traits |= {name: [texts[name][i] for i in rows] for name in table.header if name in rest and name in texts}
     return traits
 
 
