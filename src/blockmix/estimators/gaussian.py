@@ -21,13 +21,24 @@ from blockmix.blocks.moments import worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, given_shape
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
-from blockmix.em.parameters import Density, Parameters, Prior, group_distances, log_joint, outlier_limits, outliers_of
+from blockmix.em.parameters import (
+    Density,
+    Parameters,
+    Prior,
+    common_scores,
+    group_distances,
+    log_joint,
+    outlier_limits,
+    outliers_of,
+    row_distances,
+)
 from blockmix.em.sweep import Statistics, expected, supporting_rows
 from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable, probabilities
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.validation import as_grouping, as_rule, rows_to_score
 from blockmix.grouping.best_cut import takes_gram
+from blockmix.grouping.common import MOST
 from blockmix.grouping.grouping import Grouping, Rule, check_n_groups
 from blockmix.partition import BoolArray, FloatArray, IntArray, RandomState, bic_price
 from blockmix.rows import ArrayRows, Chunk, Rows, one_blas_thread
@@ -53,6 +64,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         factors and a noise of its own for each column; in a ``"tree"`` each column depends on one other, as in chains.
         ``"auto"`` chooses among full, one and two factors and tree together with the groups; with a given number of
         groups it is full.
+    common_factors : int or "auto", default="auto"
+        Number q of factors that all columns share, on top of the groups: Σ_g = Λ_gΛ_gᵀ + blocks. ``"auto"`` takes 0 to
+        3, one more as long as the objective rises and the factor explains covariance between groups; 0 is the paper's.
     shared_covariance : bool, default=False
         One covariance, and one partition of the columns, for all components.
     tails : {"normal", "t"}, default="normal"
@@ -155,6 +169,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         *,
         grouping: str | Grouping = "hierarchical",
         block_model: str | int | BlockModel = "auto",
+        common_factors: int | str = "auto",
         shared_covariance: bool = False,
         tails: str = "normal",
         rounding: bool = True,
@@ -170,6 +185,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         self.n_column_groups = n_column_groups
         self.grouping = grouping
         self.block_model = block_model
+        self.common_factors = common_factors
         self.shared_covariance = shared_covariance
         self.tails = tails
         self.rounding = rounding
@@ -205,7 +221,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def group_distances(self, X: Any) -> FloatArray:
         """Squared distance of each row from its most probable component in each of its column groups, shape (N, K).
 
-        NaN where the component has fewer than K groups. The sum over the groups is the outlier score of the row.
+        NaN where the component has fewer than K groups. The sum over the groups is the outlier score of the row. With
+        common factors it is the distance of what they leave, and the squares of `common_scores` complete the sum.
         """
         check_is_fitted(self)
         distances = partial(_chunk_distances, scorer=self._scorer(), parameters=self._parameters)
@@ -249,8 +266,10 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         a = self.shrinkage or 0.0
         n_groups, priced = self._n_groups(rows.n_columns)
         shared = self.shared_covariance and self.n_components > 1
-        grouping = as_grouping(self.grouping, self.random_state)
+        grouping, price = as_grouping(self.grouping, self.random_state), bic_price(max(rows.pair_weight, 2.0))
         wide = worth_rows(rows.n_rows * (self.n_components if shared else 1), rows.n_columns)
+        common = common_range(self.common_factors, rows.n_columns)
+        wide &= not common[0]
         as_rows = wide and rows.is_array and not rows.has_missing and all(takes_gram(grouping, k) for k in n_groups)
         return BlockFamily(
             n_groups=n_groups,
@@ -258,13 +277,16 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             shape=FULL if self.block_model == "auto" else given_shape(self.block_model),
             shared=shared,
             prior=Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
-            price=bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
+            price=price if priced else 0.0,
+            common=(0, 0) if as_rows else common,
+            factor_price=price,
             total_weight=rows.total_weight,
             heavy=self.tails == "t",
             as_rows=as_rows,
         )
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
+        parameters = replace(parameters, blocks=parameters.blocks.canonical())
         self._parameters = parameters.in_units(rows.location, rows.scale)
         self._groups_chosen = self._n_groups(rows.n_columns)[1]
         self.block_rows_ = supporting_rows(rows, parameters)
@@ -321,6 +343,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_common(self.common_factors)
         if self.tails not in ("normal", "t"):
             raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
         if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
@@ -391,11 +414,30 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
-        """Free parameters: G − 1 weights, Gp means, the entries of the distinct blocks and G degrees of freedom."""
+        """Free parameters: G − 1 weights, Gp means, distinct blocks, their common factors and G degrees of freedom."""
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         tails = 0 if self._parameters.degrees_of_freedom is None else G
-        return G - 1 + G * p + self._parameters.blocks.layout.n_parameters + tails
+        blocks = self._parameters.blocks
+        return G - 1 + G * p + blocks.layout.n_parameters + blocks.n_loadings + tails
+
+    @property
+    def common_loadings_(self) -> tuple[FloatArray, ...]:
+        """Loadings of the columns on what all of them share, shape (p, q) by component, in the units of X; q may be 0.
+
+        The strongest factor comes first; most columns have positive loadings on it.
+        """
+        return tuple(block.common for block in self.blocks_)
+
+    def common_scores(self, X: Any) -> FloatArray:
+        """Expected common factors of each row in its most probable component, shape (N, q).
+
+        q is the largest number of common factors of a component; a component with fewer has 0 in the others.
+        """
+        check_is_fitted(self)
+        scores = partial(_chunk_scores, scorer=self._scorer(), parameters=self._parameters)
+        with one_blas_thread():
+            return np.concatenate(list(rows_to_score(self, X).map(scores)))
 
     @property
     def partition_price_(self) -> float:
@@ -458,8 +500,28 @@ def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> Fl
 
 def _beyond_limits(chunk: Chunk, scorer: Scorer, parameters: Parameters, limits: FloatArray) -> BoolArray:
     labels = most_probable(scorer(chunk))
-    scores = np.nansum(group_distances(chunk, labels, parameters), axis=1)
+    scores, _ = row_distances(chunk, labels, parameters)
     return np.asarray(scores > limits[labels, chunk.observed])
+
+
+def _chunk_scores(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
+    return common_scores(chunk, most_probable(scorer(chunk)), parameters)
+
+
+def check_common(value: object) -> None:
+    """Refuse a number of common factors that is neither "auto" nor a whole number."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+    if not (whole or (isinstance(value, str) and value == "auto")):
+        raise ValueError(f'common_factors={value!r} must be "auto" or a whole number that is at least 0')
+
+
+def common_range(value: int | str, p: int) -> tuple[int, int]:
+    """Least and largest number of common factors of p columns."""
+    if isinstance(value, str):
+        return 0, min(MOST, p // 4)  # fewer columns cannot have two groups and a factor on top
+    if value >= p:
+        raise ValueError(f"common_factors={value} must be fewer than the {p} columns of X")
+    return int(value), int(value)
 
 
 def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any) -> FloatArray:
