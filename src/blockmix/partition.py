@@ -217,6 +217,15 @@ def grouped_names(partition: Partition, names: list[str]) -> list[list[str]]:
     return [[names[j] for j in group] for group in partition.groups]
 
 
+def shared_text(covariance: Any) -> str:
+    """The line of a description that says how much of the variance the common factors explain; empty without any."""
+    loadings = covariance.common
+    if not loadings.size:
+        return ""
+    share, q = float(((loadings**2).sum(axis=1) / covariance.variances).mean()), loadings.shape[1]
+    return f"\n  on top of the groups all columns share {q} common factor{'s' * (q > 1)}: {share:.0%} of their variance"
+
+
 def describe(partition: Partition, names: list[str], shapes: Sequence[str] = (), width: int = 110) -> str:
     """Text with one line per group of several columns, largest first, and one line for all columns alone.
 

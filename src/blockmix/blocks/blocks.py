@@ -265,7 +265,7 @@ class Blocks:
         """Loadings of the columns on the common factors, shape (p, q); q is 0 without any."""
         if self.loadings is None:
             return np.zeros((self.partition.n_columns, 0))
-        return self.loadings[0][:, : self.n_common[0]]
+        return np.asarray(self.loadings[0][:, : self.n_common[0]])
 
     def scaled(self, scale: FloatArray) -> Blocks:
         """The covariances of columns multiplied by a scale, shape (p,) or (distinct, p)."""

@@ -544,7 +544,7 @@ def invert(blocks: Any, factors: Any, whiteners: Any, largest: Any) -> None:
 
 @compiled
 def solve(order: Any, blocks: Any, first: Any, whiteners: Any, values: Any, solved: Any) -> None:
-    """Add Ψ⁻¹Y = WᵀWY to `solved` for values Y of distinct covariances with blocks Ψ, both of shape (distinct, p, q)."""
+    """Add Ψ⁻¹Y = WᵀWY to `solved` for values Y, shape (distinct, p, q), of distinct covariances with blocks Ψ."""
     for d in range(len(values)):
         for lo, hi, offset in blocks[first[d] : first[d + 1]]:
             columns, c = order[d, lo:hi], hi - lo

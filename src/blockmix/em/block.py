@@ -32,8 +32,7 @@ from blockmix.em.sweep import (
 )
 from blockmix.em.tails import FIRST, expanded, leap
 from blockmix.grouping.common import Fit, Scatter, best_common
-from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, topmost
-from blockmix.grouping.silhouette import SilhouetteRule
+from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, layout_of, topmost
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Chunk, Rows
 
@@ -59,7 +58,7 @@ class BlockFamily:
     Attributes
     ----------
     n_groups : tuple
-        A number of column groups or a rule for each component.
+        A number of column groups, the groups or a rule for each component.
     grouping : Grouping
         How groups are found.
     shape : BlockModel
@@ -120,7 +119,9 @@ class BlockFamily:
         if not hasattr(rule, "block_model"):
             names: dict[tuple[object, ...], str] = {(1,) * G: "one group", (n_columns,) * G: "alone"}
             return {names.get(self.n_groups, "given groups"): self}
-        held = partial(replace, self, common=(0, 0), shape=FULL if rule.block_model == "auto" else given_shape(rule.block_model))
+        held = partial(
+            replace, self, common=(0, 0), shape=FULL if rule.block_model == "auto" else given_shape(rule.block_model)
+        )
         one = {"one group": held(n_groups=(1,) * G)} if judged else {}
         return {"rule": self, **one, "alone": held(n_groups=(n_columns,) * G)}
 
@@ -241,14 +242,13 @@ class BlockFamily:
         groups, p = self._groups(g, S, scatter.n_rows), len(S)
         if not most or not scatter.kept or (not least and wanted in (1, p)):
             return groups
-        starts = [groups, Layout((Partition.separate(p),))]
-        if not isinstance(wanted, int):
-            starts.append(Layout((SilhouetteRule().choose(S, scatter.n_rows, self.grouping).partition,)))
-        return best_common(scatter, partial(self._groups, g, n=scatter.n_rows), starts, present, least, most)
+        return best_common(scatter, partial(self._groups, g, n=scatter.n_rows), groups, present, least, most)
 
     def _groups(self, g: int, S: Covariance, n: float) -> Layout:
         p, wanted, n = len(S), cast(Any, self.n_groups[g]), max(n, 2.0)
-        if not isinstance(wanted, int):
+        if isinstance(wanted, Partition):
+            proposal = Proposal(wanted)
+        elif not isinstance(wanted, int):
             proposal = wanted.choose(S, n, self.grouping, price=self.price or None)
         elif wanted in (1, p):  # nothing to search
             proposal = Proposal(Partition.single(p) if wanted == 1 else Partition.separate(p))
@@ -257,8 +257,7 @@ class BlockFamily:
         shapes = proposal.shapes
         if not shapes and self.shape.name != FULL.name:
             shapes = cheaper_shapes(self.shape, proposal.partition.sizes)
-        full = all(model.name == FULL.name for model in shapes)
-        return Layout((proposal.partition,), () if full else (shapes,))
+        return layout_of(replace(proposal, shapes=shapes))
 
     def _better(self, g: int, scatter: Scatter, present: Blocks | None) -> tuple[Blocks, bool]:
         """The proposed groups if they raise the objective, else the present ones, and whether they are new."""
@@ -266,9 +265,8 @@ class BlockFamily:
         if present is None:
             return Blocks(new, np.empty(0)) if isinstance(new, Layout) else new.blocks, True
         layout, plain = present.layout, not any(present.n_common)
-        if plain and layout.is_same(new if isinstance(new, Layout) else new.blocks.layout):
-            if isinstance(new, Layout) or new.blocks.loadings is None:
-                return present, False
+        if plain and isinstance(new, Layout) and new.is_same(layout):
+            return present, False
         new = scatter.fitted(new, None, {}) if isinstance(new, Layout) else new
         # Common factors compete where EM settles: a single step of theirs is nothing.
         stay = scatter.fitted(layout, None, present.states) if plain else scatter.settled(present)

@@ -212,8 +212,8 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     """Add Σz, Σz(x − μ), ΣzΔ, Σz(x − μ)(x − μ)ᵀ and Σzβ(x − μ)(x − μ)ᵀ to the sums.
 
     Their shapes are (G,), (G, p) and (G, p); the fourth is flat and has the lower triangles of the blocks; the last has
-    shape (G, q, p) for q common factors. If values are missing, they are filled, and their conditional covariances are weighted by certain (m, G); it is None if there
-    are none.
+    shape (G, q, p) for q common factors. If values are missing, they are filled, and their conditional covariances are
+    weighted by certain (m, G); it is None if there are none.
     """
     location, inverse = units
     rounded, variances, codes = rounding

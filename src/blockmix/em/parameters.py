@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.special import gammaln
@@ -98,13 +98,13 @@ class Parameters:
         freedom = np.full(len(level), np.inf) if self.degrees_of_freedom is None else self.degrees_of_freedom
         inverses = self.inverses if missing else np.empty(0)
         places = layout.order, layout.blocks, layout.first
-        common = (np.empty((len(level), 0, self.means.shape[1])),) * 2
+        common: Any = (np.empty((len(level), 0, self.means.shape[1])),) * 2
         if loadings is not None:
-            slopes, _, logdets, gains = (np.repeat(v, layout.n_sharing, axis=0) for v in self.blocks.scoring)
+            slopes, _, logdets, gains = [np.repeat(v, layout.n_sharing, axis=0) for v in self.blocks.scoring]
             level, precisions = level - 0.5 * logdets, precisions - gains
             transposed = np.repeat(np.swapaxes(loadings, 1, 2), layout.n_sharing, axis=0)
             at = layout.order[:, None]
-            common = np.take_along_axis(transposed, at, axis=2), np.take_along_axis(slopes, at, axis=2)
+            common = tuple(np.take_along_axis(cast(Any, v), at, axis=2) for v in (transposed, slopes))
         return Density(level, self.means, *places, whiteners, precisions, freedom, inverses, *common)
 
     @cached_property
@@ -146,8 +146,8 @@ class Parameters:
 class Prior:
     """A penalty −½ Σ_g [κ log|Σ_g| + (κ + ρ) tr Σ_g⁻¹] in standardized columns, fixed, so that EM stays monotone.
 
-    With common factors it is a penalty on the blocks Ψ. κ (`shrinkage`) pseudo-rows pull each block to the diagonal of overall variances; ρ (`ridge`) keeps a singular block
-    invertible.
+    With common factors it is a penalty on the blocks Ψ. κ (`shrinkage`) pseudo-rows pull each block to the diagonal of
+    overall variances; ρ (`ridge`) keeps a singular block invertible.
     """
 
     shrinkage: float = 0.0

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
-from blockmix.blocks.moments import worth_rows
+from blockmix.blocks.moments import as_matrix, correlation, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, given_shape
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
@@ -32,7 +32,7 @@ from blockmix.em.parameters import (
     outliers_of,
     row_distances,
 )
-from blockmix.em.sweep import Statistics, expected, supporting_rows
+from blockmix.em.sweep import NO_VARIANCE, Statistics, expected, full_scatter, supporting_rows
 from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable, probabilities
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
@@ -40,7 +40,8 @@ from blockmix.estimators.validation import as_grouping, as_rule, rows_to_score
 from blockmix.grouping.best_cut import takes_gram
 from blockmix.grouping.common import MOST
 from blockmix.grouping.grouping import Grouping, Rule, check_n_groups
-from blockmix.partition import BoolArray, FloatArray, IntArray, RandomState, bic_price
+from blockmix.grouping.silhouette import Split, says_little, split, standing_out
+from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, RandomState, bic_price
 from blockmix.rows import ArrayRows, Chunk, Rows, one_blas_thread
 
 _SMALL = 0.2  # of an equal share of the rows, below which a component is looked at
@@ -54,8 +55,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     ----------
     n_components : int, default=1
         Number G of row clusters.
-    n_column_groups : int, sequence of G ints, {"auto", "silhouette"} or rule, default="auto"
-        Number of column groups: for all components, for each, or how to choose it within each component.
+    n_column_groups : int, Partition, sequence of G of these, {"auto", "silhouette"} or rule, default="auto"
+        Number of column groups, or the groups: for all components, for each, or how to choose it within each component.
         ``"auto"`` is the cut of the tree with the largest objective, see `grouping.BestCut`.
     grouping : {"hierarchical", "greedy", "relaxed"} or object, default="hierarchical"
         How the column groups are found.
@@ -130,6 +131,10 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         Log-likelihood that the choice of the column groups must earn; 0 if their number was given.
     block_shapes_ : tuple of G tuples of str
         Shape of the block of each column group.
+    common_loadings_ : tuple of G arrays of shape (p, q)
+        Loadings of the columns on the common factors; q may be 0.
+    splits_ : tuple of G Split or None
+        Where the groups are one, hundreds or nearly all columns alone: the split that stands out, if there is one.
     loadings_ : tuple of G tuples of arrays or None
         Loadings of the columns of each group on its factors, signs included.
     outlier_scores_ : array of shape (N,)
@@ -165,7 +170,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def __init__(
         self,
         n_components: int = 1,
-        n_column_groups: int | Sequence[int] | str | Rule = "auto",
+        n_column_groups: int | Partition | Sequence[int | Partition] | str | Rule = "auto",
         *,
         grouping: str | Grouping = "hierarchical",
         block_model: str | int | BlockModel = "auto",
@@ -217,6 +222,14 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         if isinstance(rows, ArrayRows) and (hasattr(X, "isetitem") or hasattr(X, "with_columns")):
             return _replaced(X, values, np.flatnonzero(np.isnan(rows.X).any(axis=0)).tolist())
         return values
+
+    def split(self, X: Any, n_groups: int | None = None, component: int = 0) -> Partition:
+        """The columns of a component in `n_groups` groups, or in the groups that stand out (largest silhouette).
+
+        They are a cut of the tree of the columns, of what common factors leave of their correlations, coarser or finer
+        than the groups of the fit, and can be given as `n_column_groups`.
+        """
+        return split(self._view(X, component).remaining, self.grouping, n_groups).partition
 
     def group_distances(self, X: Any) -> FloatArray:
         """Squared distance of each row from its most probable component in each of its column groups, shape (N, K).
@@ -288,10 +301,28 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
         parameters = replace(parameters, blocks=parameters.blocks.canonical())
         self._parameters = parameters.in_units(rows.location, rows.scale)
+        self.splits_ = self._splits(parameters, rows)
         self._groups_chosen = self._n_groups(rows.n_columns)[1]
         self.block_rows_ = supporting_rows(rows, parameters)
         self.weights_ = self._parameters.weights.astype(rows.dtype)
         self.means_ = self._parameters.means.astype(rows.dtype)
+
+    def _splits(self, parameters: Parameters, rows: Rows) -> tuple[Split | None, ...]:
+        """The split that stands out in each component, where the groups say little."""
+        layout, splits = parameters.blocks.layout, list[Split | None]()
+        if not self._n_groups(rows.n_columns)[1] or not any(map(says_little, layout.distinct)):
+            return (None,) * len(parameters.weights)
+        for d, partition in enumerate(layout.distinct):
+            members, found = range(d * layout.n_sharing, (d + 1) * layout.n_sharing), None
+            if says_little(partition):
+                full, block = full_scatter(rows, parameters, members), parameters.blocks[members[0]]
+                n = float(full.weight[members[0] : members[-1] + 1].sum())
+                S = as_matrix(full.scatter[0] - n * block.common @ block.common.T)
+                found = (
+                    standing_out(correlation(S), self.grouping, n) if (S.diagonal() > NO_VARIANCE * n).all() else None
+                )
+            splits.append(found if found is None or found.partition != partition else None)
+        return tuple(splits) * layout.n_sharing
 
     def _thin_message(self, g: int, count: float, parameters: Parameters) -> str:
         largest = parameters.blocks.layout.partitions[g].sizes.max()
@@ -335,9 +366,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
                 raise ValueError(
                     f"n_column_groups={list(given)!r} differ, but shared_covariance=True has one partition"
                 )
-            return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
-        if isinstance(given, Integral):
-            return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
+            return tuple(given_groups(number, p, "n_column_groups") for number in given), False
+        if isinstance(given, (Integral, Partition)):
+            return (given_groups(given, p, "n_column_groups"),) * self.n_components, False
         rule = as_rule(given, "n_column_groups", self.block_model)
         return (rule,) * self.n_components, True
 
@@ -506,6 +537,15 @@ def _beyond_limits(chunk: Chunk, scorer: Scorer, parameters: Parameters, limits:
 
 def _chunk_scores(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
     return common_scores(chunk, most_probable(scorer(chunk)), parameters)
+
+
+def given_groups(given: object, p: int, name: str) -> int | Partition:
+    """A number of groups of p columns, or the groups, checked."""
+    if not isinstance(given, Partition):
+        return check_n_groups(given, p, name)
+    if given.n_columns != p:
+        raise ValueError(f"{name} is a partition of {given.n_columns} columns, but X has {p}")
+    return given
 
 
 def check_common(value: object) -> None:

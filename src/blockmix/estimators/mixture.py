@@ -40,6 +40,7 @@ from blockmix.estimators.stored import VALUES, save_model
 from blockmix.estimators.validation import check_whole, matrix, rows_to_fit, rows_to_score
 from blockmix.files.archive import write_vectors
 from blockmix.files.checkpoint import Checkpoint
+from blockmix.grouping.silhouette import split_text
 from blockmix.partition import (
     BoolArray,
     ColumnEntry,
@@ -52,6 +53,7 @@ from blockmix.partition import (
     describe,
     leading_loadings,
     refuse_constant,
+    shared_text,
 )
 from blockmix.plotting.views import ComponentView, component_view
 from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
@@ -388,9 +390,12 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         names = column_names(self)
         counts = np.bincount(self.row_labels_, minlength=len(self.weights_))
         shapes = getattr(self, "block_shapes_", [()] * len(counts))
+        splits, blocks = getattr(self, "splits_", [None] * len(counts)), self.blocks_
         return "\n".join(
             f"component {g}: {counts[g]} rows, weight {self.weights_[g]:.3f}; "
             + describe(Partition(labels), names, shapes[g])
+            + shared_text(blocks[g])
+            + split_text(splits[g], names)
             for g, labels in enumerate(self.column_labels_)
         )
 

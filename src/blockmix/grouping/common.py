@@ -7,15 +7,17 @@ in given groups, then the groups of what the factors leave, R = S − ΛΛᵀ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks
-from blockmix.blocks.moments import Covariance
-from blockmix.partition import FloatArray
+from blockmix.blocks.moments import Covariance, DenseMatrix
+from blockmix.grouping.grouping import HierarchicalGrouping
+from blockmix.grouping.silhouette import SilhouetteRule
+from blockmix.partition import FloatArray, Partition
 
 MOST = 3  # common factors that "auto" tries
 _OWN = 0.8  # of the squared loadings of a common factor may be in one group
@@ -146,26 +148,33 @@ def is_common(blocks: Blocks) -> bool:
 
 
 def best_common(
-    scatter: Scatter, propose: Propose, starts: Sequence[Layout], present: Blocks | None, least: int, most: int
+    scatter: Scatter, propose: Propose, groups: Layout, present: Blocks | None, least: int, most: int
 ) -> Fit:
-    """Blocks on `least` to `most` common factors, with the largest objective, from several starts.
+    """Blocks on `least` to `most` common factors, with the largest objective.
 
     One more factor is tried as long as it pays. A factor beyond the least must explain covariance between groups.
+    Starts matter: the groups without common factors, columns alone and, but for a wide table, those of the silhouette.
 
     Parameters
     ----------
     scatter : Scatter
     propose : callable
         Returns the layout of the groups of a covariance.
-    starts : sequence of Layout
-        Groups to begin with; the first are those without common factors.
+    groups : Layout
+        Those proposed without common factors.
     present : Blocks or None
         Blocks, on common factors, to begin with as well.
     least, most : int
     """
-    best, top = scatter.fitted(starts[0], None, {}), -np.inf
+    best, top = scatter.fitted(groups, None, {}), -np.inf
     if not least:
         top = scatter.objective(best)
+    starts = [groups, Layout((Partition.separate(len(scatter.S)),))]
+    if isinstance(scatter.S, DenseMatrix):
+        silhouette = SilhouetteRule().choose(scatter.S, scatter.n_rows, HierarchicalGrouping())
+        starts.append(Layout((silhouette.partition,)))
+    elif not least:
+        most = min(most, 1)
     for q in range(max(least, 1), most + 1):
         candidates = [scatter.first(layout, q) for layout in starts]
         if present is not None and present.n_common[0] == q:
