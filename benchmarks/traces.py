@@ -30,7 +30,6 @@ SETTINGS: dict[str, dict[str, object]] = {
     "heavy tails": {"tails": "t"},
     "shared heavy tails": {"tails": "t", "shared_covariance": True},
     "shrunk": {"shrinkage": 0.2},
-    "unrounded": {"rounding": False},
 }
 
 

@@ -80,9 +80,14 @@ def log_joint(X: Matrix, parameters: FactorParameters) -> Matrix:
     return oracles.log_joint(X, parameters.weights, parameters.means, parameters.covariances)
 
 
-def quiet(X: Any, sample_weight: Any = None, checkpoint: Any = None, **settings: Any) -> FactorBiclustering:
+def quiet(
+    X: Any, sample_weight: Any = None, checkpoint: Any = None, rounding: bool = True, **settings: Any
+) -> FactorBiclustering:
     """Fit without the warnings that small or awkward tables give."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return FactorBiclustering(**settings).fit(X, sample_weight=sample_weight, checkpoint=checkpoint)
+        model = FactorBiclustering(**settings)
+        if not rounding:
+            model._rounding = False
+        return model.fit(X, sample_weight=sample_weight, checkpoint=checkpoint)

@@ -15,7 +15,6 @@ from blockmix import GaussianBiclustering
 from blockmix.estimators.mixture import FitWarning
 from blockmix.partition import Partition
 
-Fit = GaussianBiclustering
 TRUTH = (Partition([0, 0, 0, 1, 1, 1]), Partition([0, 1, 0, 1, 0, 1]))
 LABELS = np.repeat([0, 1], 40)
 NAMES = ["age", "rent", "luck", "hip", "waist", "income"]
@@ -36,6 +35,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 every_setting = pytest.mark.parametrize("setting", SETTINGS)
 STARTS = ("auto", "kmeans")
+
+
+def Fit(*given: Any, rounding: bool = True, ridge: float = 1e-9, **parameters: Any) -> GaussianBiclustering:
+    """The estimator, with the numerics that are not parameters."""
+    model = GaussianBiclustering(*given, **parameters)
+    vars(model).update({} if rounding else {"_rounding": False}, **({} if ridge == 1e-9 else {"_ridge": ridge}))
+    return model
 
 
 def table(seed: int = 0, n_rows: int = 40, apart: float = 2.0) -> Matrix:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fits import Fit
 from missing import with_missing
 from optional import package
 from sources import NAMES, as_npy, as_parquet, assert_same_fit, pieces_of, table
@@ -76,9 +77,9 @@ def test_every_source_of_rows_with_missing_values_gives_the_same_fit(source: str
     # In Parquet a missing value is a null.
     X = with_missing(table(700), 0.1, np.random.default_rng(0))
     settings: dict[str, Any] = {"random_state": 0, "tol": 1e-8, "rounding": False}
-    model = GaussianBiclustering(2, **settings).fit(X)
+    model = Fit(2, **settings).fit(X)
     given = SOURCES[source](X, tmp_path)
-    assert_same_fit(GaussianBiclustering(2, **settings).fit(given), model)
+    assert_same_fit(Fit(2, **settings).fit(given), model)
     assert np.allclose(model.score_samples(given), model.score_samples(X), rtol=1e-12)
     assert np.allclose(model.impute(given), model.impute(X), rtol=1e-12)
 

@@ -412,8 +412,8 @@ def test_extending_by_a_kind_keeps_the_fits() -> None:
     assert [row.kind for row in table.rows] == [{}, {}]
     assert [row.kind["tails"] for row in extended.rows] == ["normal", "normal", "t", "t"]
     assert len(extended.extend(tails=["normal", "t"]).rows) == 4
-    with pytest.raises(TypeError, match=r"^extend takes shared_covariance, tails, block_model, model, not ridge"):
-        table.extend(ridge=[1, 2])
+    with pytest.raises(TypeError, match=r"^extend takes shared_covariance, tails, block_model, model, not tol"):
+        table.extend(tol=[1, 2])
 
 
 def test_t_components_that_are_preferred_give_a_warning() -> None:

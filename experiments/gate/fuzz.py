@@ -33,12 +33,10 @@ INVALID: tuple[tuple[str, Any], ...] = (
     *(("tails", value) for value in ("heavy", None)),
     *(("shared_covariance", value) for value in ("no", 1)),
     *(("shrinkage", value) for value in (1.0, -0.1, "auto")),
-    *(("ridge", value) for value in (-1.0, None)),
     *(("tol", value) for value in (-1.0, float("nan"))),
     *(("block_model", value) for value in ("round", 0, None)),
     *(("init", value) for value in ("best", np.zeros(3), None)),
     ("grouping", "none"),
-    ("rounding", 1),
     ("max_iter", 0),
     ("n_init", 0),
 )
@@ -98,9 +96,7 @@ def options(rng: np.random.Generator, N: int, p: int, G: int) -> dict[str, Any]:
         "block_model": (0.5, ["full", "tree", 1, 2, "auto"]),
         "shared_covariance": (0.3, [True]),
         "tails": (0.3, ["t"]),
-        "rounding": (0.3, [False]),
         "shrinkage": (0.2, [0.0, 0.1, 0.5, 0.99]),
-        "ridge": (0.15, [0.0, 1e-6, 1e-2, 1.0]),
         "init": (0.5, ["kmeans", "labels", "labels"]),
         "n_init": (0.1, [2]),
     }
@@ -250,7 +246,13 @@ def of_sources(laws: Laws, model: Any, X: np.ndarray, odd: set[str], rng: np.ran
         law = "the layout of the table does not matter" if whole else "the source of the rows does not matter"
         a, b = (m.log_likelihood_trace_[-1 if whole or not isinstance(m.init, str) else 0] for m in (model, other))
         tolerance = precision(X)
-        laws.check(law, np.isclose(a, b, rtol=tolerance, atol=tolerance * len(X)), (kind, a, b))
+        same = np.isclose(a, b, rtol=tolerance, atol=tolerance * len(X))
+        # Last digits of a sum may lead by another way to the same end, and a likelihood that rests on the ridge, as the
+        # fit then says, magnifies them. The rows must agree.
+        end = abs(model.log_likelihood_trace_[-1] - other.log_likelihood_trace_[-1]) <= model.tol * len(X)
+        resting = bool(model.few_rows_) or model.outcome_ == "degenerate"
+        same |= (end or resting) and np.array_equal(model.row_labels_, other.row_labels_)
+        laws.check(law, same, (kind, a, b))
         laws.check("predict repeats the labels of the fit", np.array_equal(other.predict(source), other.row_labels_))
 
 

@@ -136,7 +136,6 @@ def climb(task: Task) -> dict[str, Any]:
         "block_model": ["auto", "full", 1, "tree"][rng.integers(4)],
         "shared_covariance": bool(rng.integers(2)),
         "tails": ["normal", "t"][rng.integers(2)],
-        "rounding": bool(rng.integers(2)),
         "shrinkage": [None, 0.1][rng.integers(2)],
         "max_iter": 60,
         "random_state": task["seed"],

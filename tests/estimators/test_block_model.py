@@ -112,7 +112,7 @@ def test_the_trace_ends_at_the_objective(shape: Any, shared: bool) -> None:
         X, block_model=shape, shared_covariance=shared, rounding=False, random_state=0, tol=1e-9, max_iter=20_000
     )
     assert model.converged_
-    share, scale = len(X) / 2 * model.ridge, X.std(axis=0)
+    share, scale = len(X) / 2 * model._ridge, X.std(axis=0)
     covariances = np.stack([block.dense() for block in model.blocks_]) / np.outer(scale, scale)
     paid = 0.5 * np.log(len(X)) * (model.n_parameters_ - 1 - 2 * 16) + model.partition_price_
     literal = model.log_likelihood_ + oracles.penalty(covariances, 0.0, share) - paid

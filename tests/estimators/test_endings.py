@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from blockmix import GaussianBiclustering
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import Progress
 from blockmix.estimators.mixture import FitWarning
@@ -143,7 +144,7 @@ def test_an_interrupt_leaves_a_usable_mixture(options: dict[str, Any], count: in
     assert np.array_equal(model.predict(X), model.row_labels_)
 
 
-class Interrupting(Fit):
+class Interrupting(GaussianBiclustering):
     """Ctrl-C is pressed some times while the rows are being labelled."""
 
     times = 1

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
+from fits import Fit
 from missing import with_missing
 from numpy.testing import assert_allclose
 from optional import package
@@ -47,7 +48,7 @@ def test_a_monotone_pattern_has_andersons_closed_form() -> None:
     rest = both[:, 2:] - A @ B
     b0, b = B[0], B[1:].T
     S21, S22 = b @ S11, rest.T @ rest / 120 + b @ S11 @ b.T
-    model = GaussianBiclustering(1, 1, **EXACT).fit(X)
+    model = Fit(1, 1, **EXACT).fit(X)
     assert_allclose(model.means_[0], np.r_[m1, b0 + b @ m1], rtol=1e-5)
     assert_allclose(model.covariances_[0], np.block([[S11, S21.T], [S21, S22]]), rtol=1e-4, atol=1e-5)
     covariance = BlockDiagonalCovariance(1, ridge=0).fit(X)
@@ -57,7 +58,7 @@ def test_a_monotone_pattern_has_andersons_closed_form() -> None:
 def test_a_block_rests_on_the_rows_that_tell_its_variance() -> None:
     # In direction v a row tells 1 − vᵀCv / vᵀΣv of a variance, C the conditional covariance of what it misses.
     X = with_missing(table(150)[:, :4], 0.25, np.random.default_rng(0))
-    model = GaussianBiclustering(1, 1, **EXACT).fit(X)
+    model = Fit(1, 1, **EXACT).fit(X)
     S, filled_in = model.covariances_[0], np.zeros((4, 4))
     for x in X:
         m, o = np.isnan(x), ~np.isnan(x)
@@ -85,7 +86,7 @@ def test_few_rows_with_missing_values_leave_no_singular_covariance_in_silence(se
 
 def test_the_log_likelihood_is_stationary_at_the_end() -> None:
     X = with_missing(table(150)[:, :4], 0.25, np.random.default_rng(0))
-    model = GaussianBiclustering(2, 2, **EXACT).fit(X)
+    model = Fit(2, 2, **EXACT).fit(X)
     weights, means, covariances = model.weights_, model.means_, model.covariances_
     at_end = likelihood(X, weights, means, covariances)
     assert at_end == pytest.approx(model.log_likelihood_, rel=1e-10)
@@ -115,7 +116,7 @@ def test_the_trace_falls_without_the_conditional_covariance() -> None:
     for seed in range(6):
         X = with_missing(table(120, seed), 0.3, np.random.default_rng(seed))
         with patch.object(kernels, "moments", without_covariance):
-            model = GaussianBiclustering(2, 2, random_state=0, max_iter=30, tol=1e-9, rounding=False)
+            model = Fit(2, 2, random_state=0, max_iter=30, tol=1e-9, rounding=False)
             with pytest.MonkeyPatch.context() as quiet:
                 quiet.setattr("warnings.warn", lambda *a, **k: None)
                 model.fit(X)
@@ -140,8 +141,8 @@ def test_rows_without_values_change_nothing() -> None:
 def test_a_weight_of_2_counts_a_row_twice() -> None:
     X = with_missing(table(100), 0.2, np.random.default_rng(0))
     labels, weights = np.arange(100) % 2, np.arange(100) % 3
-    a = GaussianBiclustering(2, init=labels, rounding=False).fit(X, sample_weight=weights)
-    b = GaussianBiclustering(2, init=np.repeat(labels, weights), rounding=False).fit(np.repeat(X, weights, axis=0))
+    a = Fit(2, init=labels, rounding=False).fit(X, sample_weight=weights)
+    b = Fit(2, init=np.repeat(labels, weights), rounding=False).fit(np.repeat(X, weights, axis=0))
     assert_allclose(a.log_likelihood_trace_, b.log_likelihood_trace_, rtol=1e-10)
 
 
@@ -296,7 +297,7 @@ def test_a_covariance_of_rows_with_missing_scores_their_values() -> None:
 
 def test_outlier_scores_of_rows_with_missing_count_their_values_only() -> None:
     X = with_missing(table(300), 0.2, np.random.default_rng(0))
-    model = GaussianBiclustering(2, random_state=0, rounding=False).fit(X)
+    model = Fit(2, random_state=0, rounding=False).fit(X)
     assert np.isfinite(model.outlier_scores_).all()
     assert (model.outlier_scores_[np.isnan(X).all(axis=1)] == 0).all()
     i = int(np.flatnonzero(np.isnan(X).any(axis=1))[0])
@@ -325,8 +326,8 @@ def test_scores_of_rows_with_missing_do_not_depend_on_the_units(exponent: int) -
     X = rng.standard_normal((200, 4)) + rng.standard_normal((200, 1))
     X[rng.random(X.shape) < 0.3] = np.nan
     scale = 10.0**exponent
-    model = GaussianBiclustering(1, 1, block_model="full", rounding=False).fit(X)
-    far = GaussianBiclustering(1, 1, block_model="full", rounding=False).fit(X * scale)
+    model = Fit(1, 1, block_model="full", rounding=False).fit(X)
+    far = Fit(1, 1, block_model="full", rounding=False).fit(X * scale)
     n_values = (~np.isnan(X)).sum(axis=1)
     assert_allclose(far.score_samples(X * scale) + n_values * np.log(scale), model.score_samples(X), atol=1e-6)
     assert_allclose(far.impute(X * scale) / scale, model.impute(X), rtol=1e-6, atol=1e-9)

@@ -81,8 +81,6 @@ DEGENERATE = {
     "max_iter": case(f"max_iter=0 {LEAST}", max_iter=0),
     "tol": case(f"tol=nan {NUMBER}", tol=np.nan),
     "sharing": case("shared_covariance='no' must be True or False", shared_covariance="no"),
-    "rounding": case("rounding=1 must be True or False", rounding=1),
-    "ridge": case(f"ridge=-1 {NUMBER}", ridge=-1),
     "shrinkage": case("shrinkage=1 must be None or a number from 0 up to, but not, 1", shrinkage=1),
     "K = 0": case("n_column_groups=0 must be at least 1", n_column_groups=0),
     "K > p": case("n_column_groups=7 exceeds the 6 columns of X", n_column_groups=7),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fits import Fit
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -118,7 +119,7 @@ def test_group_scores_do_not_depend_on_the_signs_of_columns(fitted: Any) -> None
 def test_the_axes_are_those_of_linear_discriminant_analysis() -> None:
     # One covariance for all and one group: the model of LDA; clusters so far apart that EM keeps the classes.
     X, z = three_clusters(1)
-    model = GaussianBiclustering(3, 1, shared_covariance=True, init=z, block_model="full", rounding=False).fit(X)
+    model = Fit(3, 1, shared_covariance=True, init=z, block_model="full", rounding=False).fit(X)
     assert_array_equal(model.row_labels_, z)
     section = row_map(subject_of(model, X))
     assert section is not None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fits import Fit
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sources import NAMES, SOURCES, as_npy, assert_same_fit, every_source, pieces_of, table
@@ -122,8 +123,8 @@ def test_a_start_from_a_sample_ends_where_the_start_from_all_rows_ends(
     monkeypatch.setattr("blockmix.estimators.mixture._SAMPLE_ROWS", 250)
     X = table(1000)
     settings: dict[str, Any] = {"tol": 1e-8, "max_iter": 1000, "random_state": 0, "rounding": False, "init": "kmeans"}
-    whole = GaussianBiclustering(2, 2, **settings).fit(X)
-    model = GaussianBiclustering(2, 2, **settings).fit(SOURCES[kind](X, tmp_path))
+    whole = Fit(2, 2, **settings).fit(X)
+    model = Fit(2, 2, **settings).fit(SOURCES[kind](X, tmp_path))
     assert_allclose(np.sort(model.means_, axis=0), np.sort(whole.means_, axis=0), atol=1e-2)
     assert model.log_likelihood_ == pytest.approx(whole.log_likelihood_, rel=1e-6)
 
@@ -133,8 +134,8 @@ def test_a_given_start_is_taken_row_by_row(tmp_path: Path, monkeypatch: pytest.M
     X = table()
     labels = np.where(X[:, 0] > 1, "high", "low")
     for init in (labels, np.random.default_rng(0).dirichlet([1, 1], len(X))):
-        expected = GaussianBiclustering(2, 2, init=init, rounding=False).fit(X)
-        assert_same_fit(GaussianBiclustering(2, 2, init=init, rounding=False).fit(as_npy(X, tmp_path)), expected)
+        expected = Fit(2, 2, init=init, rounding=False).fit(X)
+        assert_same_fit(Fit(2, 2, init=init, rounding=False).fit(as_npy(X, tmp_path)), expected)
     with pytest.raises(ValueError, match=r"^init has shape \(699,\): give labels of shape \(700,\) or "):
         GaussianBiclustering(2, 2, init=labels[1:]).fit(as_npy(X, tmp_path))
 

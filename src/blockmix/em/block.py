@@ -242,7 +242,8 @@ class BlockFamily:
         groups, p = self._groups(g, S, scatter.n_rows), len(S)
         if not most or not scatter.kept or (not least and wanted in (1, p)):
             return groups
-        return best_common(scatter, partial(self._groups, g, n=scatter.n_rows), groups, present, least, most)
+        fit = best_common(scatter, partial(self._groups, g, n=scatter.n_rows), groups, present, least, most)
+        return groups if fit.blocks.loadings is None else fit
 
     def _groups(self, g: int, S: Covariance, n: float) -> Layout:
         p, wanted, n = len(S), cast(Any, self.n_groups[g]), max(n, 2.0)

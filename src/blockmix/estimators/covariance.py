@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
@@ -25,8 +26,11 @@ from blockmix.blocks.blocks import Layout, best_blocks, within
 from blockmix.blocks.moments import Covariance, Moments, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
 from blockmix.em.parameters import Parameters, common_scores, distances, log_joint
+from blockmix.estimators.answer import answer, column_table
+from blockmix.estimators.associations import associated
 from blockmix.estimators.gaussian import GaussianBiclustering, check_common, common_range, given_groups
 from blockmix.estimators.resampling import covariance_stability
+from blockmix.estimators.scores import Axis, as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import as_grouping, as_rule, counts, matrix
@@ -35,21 +39,16 @@ from blockmix.grouping.best_cut import takes_gram
 from blockmix.grouping.common import Scatter, best_common
 from blockmix.grouping.grouping import layout_of
 from blockmix.grouping.one_table import OneTableRule, groups_of_rows, standardized_squares, too_few_rows
-from blockmix.grouping.silhouette import says_little, split, split_text, standing_out
+from blockmix.grouping.silhouette import says_little, split, standing_out
 from blockmix.partition import (
-    ColumnEntry,
     FloatArray,
     IntArray,
     Partition,
     RandomState,
     bic_price,
-    column_entries,
     column_names,
-    describe,
     grouped_names,
-    leading_loadings,
     refuse_constant,
-    shared_text,
 )
 from blockmix.plotting.views import component_view
 from blockmix.rows import ArrayRows
@@ -158,6 +157,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._needs_complete_rows() is None
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float64", "float32"])
         return tags
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> BlockDiagonalCovariance:
@@ -271,13 +271,13 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
             grouping=self.grouping,
             block_model=self.block_model,
             common_factors=self.common_factors,
-            rounding=False,
-            ridge=self.ridge,
             shrinkage=self.shrinkage,  # type: ignore[arg-type]
             tol=1e-6,  # EM of one component is cheap, and its result stands for a closed form
             max_iter=1000,
             random_state=self.random_state,
-        ).fit(rows, sample_weight=weights)
+        )
+        model._rounding, model._ridge = False, self.ridge
+        model.fit(rows, sample_weight=weights)
         self.location_, self.blocks_ = model.means_[0], model.blocks_[0]
         self.shrinkage_ = np.full(self.blocks_.partition.n_groups, float(self.shrinkage or 0.0))
         return Proposal(self.blocks_.partition)
@@ -381,25 +381,46 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         halves = self._each_row(X, lambda chunk, density: distances(chunk, density._replace(level=np.zeros(1))))
         return np.asarray(-2 * halves).astype(self.location_.dtype)
 
-    def describe(self) -> str:
-        """Text that lists the groups by column name."""
+    def transform(self, X: ArrayLike) -> Any:
+        """A signed score for each row and group of two or more columns; see `GaussianBiclustering.transform`."""
+        axes, values, _ = self._scores(X, 0.0)
+        return framed(self, values, X, axes)
+
+    def fit_transform(self, X: ArrayLike, y: object = None, **parameters: Any) -> Any:
+        """Fit and return the scores of the rows."""
+        return self.fit(X, y, **parameters).transform(X)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Names of the scores: the column that goes best with each, and how many more there are."""
+        check_is_fitted(self, "blocks_")
+        return np.array([axis.name for axis in axes_of(self)], dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Let `transform` return "default" (an array), "pandas" or "polars" data frames; None changes nothing."""
+        return as_output(self, transform)
+
+    def associate(self, X: ArrayLike, traits: Any) -> Any:
+        """How the scores of the groups go with traits, as a data frame; see `GaussianBiclustering.associate`."""
+        axes, values, rows = self._scores(X, np.nan)
+        return associated(traits, X, rows, axes, values, None, column_names(self))
+
+    def describe(self, stability: Stability | None = None) -> str:
+        """The answer in sentences: the groups of columns and how far to trust them, see `GaussianBiclustering`."""
         check_is_fitted(self, "partition_")
-        text = describe(self.partition_, column_names(self), self.block_shapes_)
-        return text + shared_text(self.blocks_) + split_text(self.split_, column_names(self))
+        return str(answer(self, stability))
 
     def split(self, X: ArrayLike, n_groups: int | None = None) -> Partition:
         """The columns in `n_groups` groups, or in the groups that stand out; see `GaussianBiclustering.split`."""
         view = component_view(self.blocks_, self._array(X), None, self)
         return split(view.remaining, self.grouping, n_groups).partition
 
-    def column_table(self) -> list[ColumnEntry]:
-        """Name, group, size of the group and loading of each column, and whether it is alone; the component is 0.
+    def _html_repr(self) -> str:  # what scikit-learn shows in a notebook
+        return answer(self).html() if hasattr(self, "partition_") else super()._html_repr()
 
-        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
-        """
+    def column_table(self) -> Any:
+        """Column, group, size of the group and loading as a data frame; see `GaussianBiclustering.column_table`."""
         check_is_fitted(self, "blocks_")
-        loadings = leading_loadings(self.blocks_, self.loadings_)
-        return list(column_entries(0, column_names(self), self.partition_, loadings))
+        return column_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
@@ -434,6 +455,16 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         if self.linkage_ is None:
             raise ValueError('this grouping has no tree: fit with grouping="hierarchical" to draw one')
         return plotting.dendrogram(self.linkage_, self.partition_.n_groups, names=column_names(self), ax=ax)
+
+    def plot_associations(self, X: ArrayLike, traits: Any, *, ax: Axes | None = None) -> Axes:
+        """Scores against traits as a heat map of `associate`, with a star where q is below 0.05."""
+        return plotting.association_heatmap(self.associate(X, traits), ax=ax)
+
+    def _scores(self, X: ArrayLike, unknown: float) -> tuple[list[Axis], FloatArray, ArrayRows]:
+        check_is_fitted(self, "blocks_")
+        values = matrix(self, X, reset=False)  # missing ones are refused where the fit does, as scikit-learn checks
+        rows, axes = ArrayRows.of(values.astype(self.location_.dtype, copy=False)), axes_of(self)
+        return axes, scores(rows, axes, self.location_[None], (self.blocks_,), None, unknown), rows
 
     def _each_row(self, X: ArrayLike, value: Callable[..., tuple[FloatArray, Any]]) -> FloatArray:
         """One number per row from the values that it has, shape (N,), under the mixture of one component."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
@@ -22,7 +23,6 @@ from blockmix.blocks.shapes import FULL, BlockModel, given_shape
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
 from blockmix.em.parameters import (
-    Density,
     Parameters,
     Prior,
     common_scores,
@@ -32,17 +32,18 @@ from blockmix.em.parameters import (
     outliers_of,
     row_distances,
 )
-from blockmix.em.sweep import NO_VARIANCE, Statistics, expected, full_scatter, supporting_rows
-from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable, probabilities
+from blockmix.em.sweep import NO_VARIANCE, Statistics, full_scatter, supporting_rows
+from blockmix.estimators.imputation import conditional_moments, imputed
+from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.validation import as_grouping, as_rule, rows_to_score
+from blockmix.estimators.validation import as_grouping, as_rule, check_whole, rows_to_score
 from blockmix.grouping.best_cut import takes_gram
 from blockmix.grouping.common import MOST
 from blockmix.grouping.grouping import Grouping, Rule, check_n_groups
 from blockmix.grouping.silhouette import Split, says_little, split, standing_out
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, RandomState, bic_price
-from blockmix.rows import ArrayRows, Chunk, Rows, one_blas_thread
+from blockmix.rows import Chunk, Rows, one_blas_thread
 
 _SMALL = 0.2  # of an equal share of the rows, below which a component is looked at
 _WIDE = 10.0  # times the variance of the other components, from which its rows may be outliers
@@ -74,11 +75,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         ``"t"`` makes the components multivariate t distributions, one number of degrees of freedom each, in which
         outliers have little weight. Their blocks are scale matrices then: the covariance is ν / (ν − 2) times as
         large, and does not exist for ν ≤ 2.
-    rounding : bool, default=True
-        Take a value that several rows share as known only to within the distance to its neighbours, so that no cluster
-        can sit on one value of a 0/1, count or rounded column with a variance near 0.
-    ridge : float, default=1e-9
-        Keeps covariances invertible; relative to the overall variance of each column.
     shrinkage : float in [0, 1) or None
         Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
         times the rows of an average component. Use it where a component has fewer rows than a block has columns.
@@ -112,7 +108,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     log_likelihood_ : float
         Log-likelihood of the rows.
     log_likelihood_trace_ : array
-        The objective at each iteration, which never falls: log-likelihood plus the penalties of `ridge` and
+        The objective at each iteration, which never falls: log-likelihood plus the penalties of the ridge and of
         `shrinkage`, less BIC's price of the covariance parameters and the price of the partition where the number of
         column groups is chosen.
     n_iter_, converged_, outcome_ : int, bool, str
@@ -163,8 +159,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     """
 
     _parameters: Parameters
-    _numbers = ("tol", "ridge")
-    _switches = ("rounding", "shared_covariance")
+    _ridge = 1e-9  # keeps covariances invertible; relative to the overall variance of each column
+    _switches = ("shared_covariance",)
     _describe = staticmethod(outliers_of)
 
     def __init__(
@@ -177,8 +173,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         common_factors: int | str = "auto",
         shared_covariance: bool = False,
         tails: str = "normal",
-        rounding: bool = True,
-        ridge: float = 1e-9,
         shrinkage: float | None = None,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -193,8 +187,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         self.common_factors = common_factors
         self.shared_covariance = shared_covariance
         self.tails = tails
-        self.rounding = rounding
-        self.ridge = ridge
         self.shrinkage = shrinkage
         self.tol = tol
         self.max_iter = max_iter
@@ -207,21 +199,30 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         tags.input_tags.allow_nan = True
         return tags
 
-    def impute(self, X: Any) -> Any:
+    def impute(self, X: Any, draws: int | None = None) -> Any:
         """Rows with their missing values replaced by their expectations given the other values of the row.
 
         Σ_g z_g E(x_m | x_o, g). Values that are present stay as they are, to the last bit. A pandas or polars data
         frame gives a data frame, everything else an array of shape (N, p).
+
+        With `draws`, a list of so many tables: in each, missing values are drawn from their distribution given the
+        row, so that what is computed from the tables varies as much as the missing values leave open (multiple
+        imputation). Parameters are those of the fit, whose own uncertainty is not in the draws; `random_state` seeds.
         """
         check_is_fitted(self)
-        rows = rows_to_score(self, X, cast=False)
-        density = self._parameters.density(missing=True)
-        complete = partial(_completed, scorer=self._scorer(), density=density, dtype=self.means_.dtype)
-        with one_blas_thread():
-            values = np.concatenate(list(rows.map(complete)))
-        if isinstance(rows, ArrayRows) and (hasattr(X, "isetitem") or hasattr(X, "with_columns")):
-            return _replaced(X, values, np.flatnonzero(np.isnan(rows.X).any(axis=0)).tolist())
-        return values
+        if draws is None:
+            return imputed(self, X, None, 0)[0]
+        check_whole("draws", draws)
+        return imputed(self, X, draws, check_random_state(self.random_state).randint(2**31 - 1))
+
+    def conditional(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of each missing cell given the other values of its row, two arrays of shape (N, p).
+
+        Present values have themselves and 0. Mean ± 1.645 √variance holds about 90 % of the missing values; with few
+        rows a little less, because parameters are taken as known. Infinite where heavy tails leave no variance.
+        """
+        check_is_fitted(self)
+        return conditional_moments(self, X)
 
     def split(self, X: Any, n_groups: int | None = None, component: int = 0) -> Partition:
         """The columns of a component in `n_groups` groups, or in the groups that stand out (largest silhouette).
@@ -289,7 +290,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             grouping=grouping,
             shape=FULL if self.block_model == "auto" else given_shape(self.block_model),
             shared=shared,
-            prior=Prior(shrinkage=share * a / (1 - a), ridge=share * self.ridge),
+            prior=Prior(shrinkage=share * a / (1 - a), ridge=share * self._ridge),
             price=price if priced else 0.0,
             common=(0, 0) if as_rows else common,
             factor_price=price,
@@ -562,27 +563,3 @@ def common_range(value: int | str, p: int) -> tuple[int, int]:
     if value >= p:
         raise ValueError(f"common_factors={value} must be fewer than the {p} columns of X")
     return int(value), int(value)
-
-
-def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any) -> FloatArray:
-    """Values of the rows of a chunk, in the units of X, with missing ones filled; scored in the type of the fit."""
-    if not chunk.has_missing:
-        return chunk.X.copy()
-    cast = replace(chunk, X=chunk.X.astype(dtype, copy=False))
-    values = expected(cast, density, probabilities(scorer(cast)))
-    return np.where(np.isnan(chunk.X), values.astype(chunk.X.dtype), chunk.X)
-
-
-def _replaced(frame: Any, values: FloatArray, numbers: list[int]) -> Any:
-    """A pandas or polars data frame with some of its columns replaced; whole numbers become floating point."""
-    if hasattr(frame, "with_columns"):
-        old = [frame[:, j] for j in numbers]
-        new = [type(column)(column.name, values[:, j]) for j, column in zip(numbers, old, strict=True)]
-        kept = [b.cast(a.dtype) if a.dtype.is_float() else b for a, b in zip(old, new, strict=True)]
-        return frame.with_columns(kept)
-    completed = frame.copy()
-    for j in numbers:
-        column = frame.iloc[:, j]
-        dtype = column.dtype if column.dtype.kind == "f" else "Float64"
-        completed.isetitem(j, type(column)(values[:, j], index=column.index, dtype=dtype))
-    return completed

@@ -343,11 +343,13 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
             self.n_term_groups,
             grouping=HierarchicalGrouping(distance="profile"),
             shared_covariance=True,
-            rounding=False,  # the zeros of absent terms are exact
             tol=_TOL,
             init=init,
             random_state=self.random_state,
-        ).fit(X)
+        )
+        self.mixture_._rounding = False  # the zeros of absent terms are exact
+        self.mixture_.fit(X)
+        del self.mixture_._rounding
         self._space, self._is_embedded = None, False
         self.agreement_, self.stable_terms_ = None, []
         groups, probabilities = self.mixture_.column_labels_[0], self.mixture_.predict_proba(X)

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 from blockmix.blocks.moments import Covariance, correlation
 from blockmix.grouping.grouping import Grouping, Proposal, check_n_groups, cut, tree_of
-from blockmix.partition import FloatArray, IntArray, Partition, describe
+from blockmix.partition import FloatArray, IntArray, Partition
 
 _CHUNK = 512
 # When to name the split that stands out: groups found, share of columns alone, columns at most, silhouette at least.
@@ -97,17 +97,6 @@ def standing_out(R: Any, grouping: object, n_rows: float) -> Split | None:
     best = split(R, grouping)
     chance = max(_LEAST, 2 / np.sqrt(max(n_rows, 1.0)))
     return best if 1 < best.partition.n_groups < len(R) and best.silhouette > chance else None
-
-
-def split_text(best: Split | None, names: list[str]) -> str:
-    """The lines of a description that name the split that stands out; empty without one."""
-    if best is None:
-        return ""
-    head, *lines = describe(best.partition, names).splitlines()
-    head = (
-        f"  no split is certain; the one that stands out (silhouette {best.silhouette:.2f}) has {head.split(': ')[1]}:"
-    )
-    return "\n".join(["", head, *(f"  {line}" for line in lines)])
 
 
 def silhouette(R: Covariance, partition: Partition) -> float:

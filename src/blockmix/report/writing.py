@@ -257,10 +257,17 @@ def made(model: Any, command: str | None) -> dict[str, Any]:
         "version": blockmix.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": _date(),
         "parameters": parameters,
         "command": command,
     }
+
+
+def _date() -> str:
+    """The time, or that of the input if SOURCE_DATE_EPOCH says so: then the same input gives the same page."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    when = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
+    return when.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def write_page(document: dict[str, Any], scripts: Sequence[str], path: str | os.PathLike[str]) -> None:

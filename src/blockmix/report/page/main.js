@@ -1,7 +1,7 @@
 // The page about a mixture or a covariance: its sections in order.
 
 const WITHOUT_ROWS = "This page was written without the data, so it has no checkerboard and no observed correlations. "
-  + "To include them, use write_report(model, path, X) or blockmix report MODEL FILE.";
+  + "To include them, use write_report(model, path, X).";
 const CORRELATIONS = "Which columns vary together. Blue is negative, red is positive, and frames are column groups. "
   + "Estimated correlations are zero between groups. The slider cuts the tree into another number of groups.";
 
