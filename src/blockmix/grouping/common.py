@@ -169,14 +169,10 @@ def best_common(
     best, top = scatter.fitted(groups, None, {}), -np.inf
     if not least:
         top = scatter.objective(best)
-    starts = [groups, Layout((Partition.separate(len(scatter.S)),))]
-    if isinstance(scatter.S, DenseMatrix):
-        silhouette = SilhouetteRule().choose(scatter.S, scatter.n_rows, HierarchicalGrouping())
-        starts.append(Layout((silhouette.partition,)))
-    elif not least:
-        most = min(most, 1)
-    for q in range(max(least, 1), most + 1):
-        candidates = [scatter.first(layout, q) for layout in starts]
+    dense = isinstance(scatter.S, DenseMatrix)
+    for q in range(max(least, 1), (most if dense or least else min(most, 1)) + 1):
+        candidates = [scatter.first(groups, q), scatter.first(Layout((Partition.separate(len(scatter.S)),)), q)]
+        candidates += _standing_out(scatter, q) if dense else []
         if present is not None and present.n_common[0] == q:
             candidates.append(replace(present, loadings=present.common[None]))
         improved = False
@@ -190,16 +186,38 @@ def best_common(
     return best
 
 
+def _standing_out(scatter: Scatter, q: int) -> list[Blocks]:
+    """Blocks of the groups of the silhouette, and of those of what the factors of these leave.
+
+    With many rows the best cut of what imperfect factors leave is one group. The silhouette does not depend on rows.
+    """
+    layouts, found = list[Layout](), list[Blocks]()
+    R: Any = scatter.S
+    for _ in range(_ROUNDS):
+        layout = Layout((SilhouetteRule().choose(R, scatter.n_rows, HierarchicalGrouping()).partition,))
+        if any(layout.is_same(other) for other in layouts):
+            break
+        layouts.append(layout)
+        found.append(scatter.settled(scatter.first(layout, q)).blocks)
+        R = scatter.without(found[-1].common)
+    return [found[0], *found[1:][-1:]]
+
+
 def _alternated(scatter: Scatter, propose: Propose, blocks: Blocks) -> Fit:
-    """EM in given groups and new groups of what the factors leave by turns, while the objective rises."""
-    fit = scatter.settled(blocks)
-    for _ in range(_ROUNDS - 1):
+    """New groups of what the factors leave and EM in them by turns, while the objective rises.
+
+    The groups to begin with, which nobody has proposed, only give the first loadings.
+    """
+    fit, value = scatter.settled(blocks), -np.inf
+    for _ in range(_ROUNDS):
         loadings = fit.blocks.common
+        if not loadings.any():
+            break
         layout = propose(scatter.without(loadings))
-        if layout.is_same(fit.blocks.layout) or not loadings.any():
+        if value > -np.inf and layout.is_same(fit.blocks.layout):
             break
         new = scatter.settled(scatter.fitted(layout, loadings, {}).blocks)
-        if scatter.objective(new) <= scatter.objective(fit) + 1e-9 * scatter.n_rows:
+        if scatter.objective(new) <= value + 1e-9 * scatter.n_rows:
             break
-        fit = new
-    return fit
+        fit, value = new, scatter.objective(new)
+    return fit if value > -np.inf else fit._replace(deviance=np.inf)
