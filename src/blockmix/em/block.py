@@ -46,6 +46,7 @@ _COARSE = 64
 # halve the correlations of the 60 rows of a component of Wine, and with 30 % missing its columns stay alone.
 _PSEUDO_ROWS = 0.5
 _COARSE_STEPS = 3
+_FARTHER = 1e-3  # gain per row of other loadings in the same groups; less is EM not having settled
 _JUDGED_AFTER = 5  # EM steps in new groups; judged after one, good groups are refused
 
 
@@ -271,7 +272,9 @@ class BlockFamily:
         new = scatter.fitted(new, None, {}) if isinstance(new, Layout) else new
         # Common factors compete where EM settles: a single step of theirs is nothing.
         stay = scatter.fitted(layout, None, present.states) if plain else scatter.settled(present)
-        is_new = scatter.objective(new) - scatter.objective(stay) > 1e-9 * scatter.n_rows
+        same = new.blocks.layout.is_same(layout) and new.blocks.n_common == present.n_common
+        least = _FARTHER if same else 1e-9
+        is_new = scatter.objective(new) - scatter.objective(stay) > least * scatter.n_rows
         return (new if is_new else stay).blocks, is_new
 
     def _from_coarser_blocks(self, rows: Rows, old: Parameters, value: float) -> Parameters:

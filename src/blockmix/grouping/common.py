@@ -25,7 +25,7 @@ _STEPS = 30  # of EM between two looks at the groups
 _ROUNDS = 4  # looks at the groups
 _ITERATIONS = 20  # of the power method
 _WHOLE = 0.999  # of the variance of a column, at most, may be the common factors'
-_TOLERANCE = 1e-6  # fall of the deviance from which EM has settled
+_TOLERANCE = 0.02  # fall of the deviance of all rows from which EM has settled: 0.01 of log-likelihood
 
 Propose = Callable[[Any], Layout]
 
@@ -110,7 +110,7 @@ class Scatter:
             loadings = common_step(fit.blocks, fit.cross[None], np.ones(1))[0]
             new = self.fitted(blocks.layout, loadings, fit.blocks.states)
             gain, fit = fit.deviance - new.deviance, new
-            if gain < _TOLERANCE:
+            if gain * self.n_rows < _TOLERANCE:
                 break
         return fit
 
