@@ -20,7 +20,7 @@ from blockmix.grouping.silhouette import SilhouetteRule
 from blockmix.partition import FloatArray, Partition
 
 MOST = 3  # common factors that "auto" tries
-_OWN = 0.8  # of the squared loadings of a common factor may be in one group
+_OWN = 0.8  # of the squared loadings of a common factor may be in one group of many columns
 _STEPS = 30  # of EM between two looks at the groups
 _ROUNDS = 4  # looks at the groups
 _ITERATIONS = 20  # of the power method
@@ -135,8 +135,8 @@ class Scatter:
 def is_common(blocks: Blocks) -> bool:
     """Whether every common factor explains covariance between groups, and no column wholly.
 
-    At most 80 % of its squared loadings may be in one group, where columns alone count as one: a factor that takes the
-    place of one block leaves the columns of that block alone.
+    Of its squared loadings at least a fifth, and half of the share of the other columns, must be outside each group,
+    where columns alone count as one: a factor that takes the place of a block leaves the columns of that block alone.
     """
     canonical, partition = blocks.canonical(), blocks.partition
     shares = canonical.common**2 / blocks.variances[:, None]
@@ -144,7 +144,8 @@ def is_common(blocks: Blocks) -> bool:
         return False
     labels = np.minimum(partition.labels, int((partition.sizes > 1).sum()))
     sums = np.stack([np.bincount(labels, share) for share in shares.T])
-    return bool((sums.max(axis=1) <= _OWN * sums.sum(axis=1)).all())
+    most = np.minimum(_OWN, (1 + np.bincount(labels) / len(labels)) / 2)
+    return bool((sums <= most * sums.sum(axis=1, keepdims=True)).all())
 
 
 def best_common(
