@@ -184,9 +184,9 @@ def test_wide_tables_take_their_medians_from_some_columns(monkeypatch: pytest.Mo
     rng = np.random.default_rng(0)
     truth = Partition(np.repeat(range(5), 6))
     X = rng.standard_normal((200, 1)) + block_rows(rng, 200, truth)
-    for name, value in (("_MEDIAN_COLUMNS", 12), ("_CHUNK", 7)):
-        monkeypatch.setattr(one_table, name, value)
-        assert groups_found(X) == truth
+    monkeypatch.setattr(one_table, "_MEDIAN_COLUMNS", 12)
+    models = block_models("auto")
+    assert groups_of_rows(X, None, Moments.of(X), HIERARCHICAL, models, (0, 3)).partition == truth
 
 
 @pytest.mark.parametrize("n_rows", [60, 100])

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
 from blockmix.blocks.blocks import Layout, best_blocks, within
-from blockmix.blocks.moments import Covariance, Moments, correlation, mid_ranks, worth_rows
+from blockmix.blocks.moments import Covariance, Moments, as_matrix, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
 from blockmix.em.parameters import Parameters, common_scores, distances, log_joint
 from blockmix.estimators.answer import answer, column_table
@@ -58,7 +58,10 @@ if TYPE_CHECKING:
 
 
 class BlockDiagonalCovariance(EmpiricalCovariance):
-    """Gaussian covariance Σ = Σ_k D_k S D_k with learned column groups D.
+    """Groups of columns that vary together in one table, and its covariance.
+
+    The covariance Σ = Σ_k D_k S D_k is zero between column groups, and the groups D are learned. Other parameters are
+    numerics, which hardly change what is found.
 
     Parameters
     ----------
@@ -78,14 +81,17 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         The correlation that groups are found by. ``"spearman"``, that of the ranks, withstands outlying rows and skewed
         columns. ``"auto"`` is Spearman's for ``n_groups="auto"`` and Pearson's otherwise. Means, variances and blocks
         are moments in any case.
-    ridge : float, default=1e-6
-        Fraction by which each variance is raised, before grouping and factorization, so that a singular covariance
-        works.
     shrinkage : None, float in [0, 1] or "auto", default=None
         Fraction by which covariances within a block shrink to zero. ``"auto"`` is Ledoit and Wolf's estimate, block by
         block, on standardized columns.
     assume_centered : bool, default=False
         Take the mean to be zero.
+
+    Other Parameters
+    ----------------
+    ridge : float, default=1e-6
+        Fraction by which each variance is raised, before grouping and factorization, so that a singular covariance
+        works.
     random_state : int, RandomState or None
         Seed of the groupings that draw starts (``"relaxed"``).
 
@@ -220,11 +226,11 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         shapes = proposal.shapes or cheaper_shapes(given_shape(self.block_model), partition.sizes)
         layout, loadings = Layout((partition,), (shapes,) if shapes else ()), None
         if proposal.common is not None:
-            scatter = Scatter(R, n_rows, 0.0, 0.0)
+            scatter = Scatter.of(R, n_rows, 0.0, 0.0)
             first = scatter.fitted(layout, None, {}).blocks
             loadings = scatter.settled(replace(first, loadings=proposal.common[None])).blocks.loadings
             assert loadings is not None
-            R = scatter.without(loadings[0])
+            R = replace(scatter, S=R).without(loadings[0])
         flat = [within(R, A, 1 - a).ravel() for A, a in zip(groups, self.shrinkage_, strict=True)]
         blocks = replace(best_blocks(layout, np.concatenate(flat), {})[0], loadings=loadings)
         self.blocks_ = blocks.canonical().scaled(deviations.astype(float))
@@ -251,7 +257,9 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         groups, first = propose(S), last
         if not common[1] or (not common[0] and wanted in (1, len(S))):
             return first
-        scatter = Scatter(S, n_rows, 0.0 if isinstance(wanted, (int, Partition)) else price, price)
+        scatter = Scatter.of(
+            as_matrix(correlation(S)), n_rows, 0.0 if isinstance(wanted, (int, Partition)) else price, price
+        )
         blocks = best_common(scatter, propose, groups, None, *common).blocks
         if blocks.loadings is None:
             return first

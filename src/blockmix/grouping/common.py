@@ -23,6 +23,7 @@ MOST = 3  # common factors that "auto" tries
 _OWN = 0.8  # of the squared loadings of a common factor may be in one group of many columns
 _STEPS = 30  # of EM between two looks at the groups
 _ROUNDS = 4  # looks at the groups
+_RIDGE = 1e-6  # the least one of `moments.DenseMatrix.definite`
 _ITERATIONS = 20  # of the power method
 _WHOLE = 0.999  # of the variance of a column, at most, may be the common factors'
 _TOLERANCE = 0.02  # fall of the deviance of all rows from which EM has settled: 0.01 of log-likelihood
@@ -69,6 +70,11 @@ class Scatter:
     factor_price: float
     kept: float = 1.0
     added: float = 0.0
+
+    @classmethod
+    def of(cls, R: Covariance, n_rows: float, price: float, factor_price: float) -> Scatter:
+        """That of a correlation, with a ridge that keeps what factors leave of each column above 0."""
+        return cls(R.definite(), n_rows, price, factor_price, 1 / (1 + _RIDGE), _RIDGE / (1 + _RIDGE))
 
     def times(self, columns: FloatArray) -> FloatArray:
         """S₀ times columns, shape (p, q)."""

@@ -149,7 +149,7 @@ def _groups(
         return Proposal(Partition.separate(len(R)), tree)
     proposal, rest = cut(tempered, tree, squares), R
     if most:
-        scatter = Scatter(tempered, effective, price, price)
+        scatter = Scatter.of(tempered, effective, price, price)
         fit = best_common(scatter, propose, layout_of(proposal), None, least, most)
         if fit.blocks.loadings is not None:
             rest = correlation(scatter.without(fit.blocks.common))
