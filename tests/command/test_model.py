@@ -113,7 +113,7 @@ def test_stability_with_a_fit(wine_csv: str) -> None:
     assert {line["cluster"] for line in [*groups, *clusters]} == {"1", "2", "3"}
     for line in groups:
         assert int(line["size"]) == len(line["columns"].split("; ")) > 1
-        assert line["in_words"].startswith(f"{round(10 * float(line['again']))} of 10")
+        assert line["in_words"].split(":")[0] in ("firm", "open", "chance")
     run("fit", wine_csv, "--components", "3", "--out", "out")
     assert not Path("out/groups.csv").exists()  # that of the fit before would be another's
 

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 
 
 class BlockDiagonalCovariance(EmpiricalCovariance):
-    """Gaussian covariance Σ = Σ_k D_k S D_k with learned column groups D.
+    """Groups of columns that vary together in one table, and its covariance.
+
+    The covariance Σ = Σ_k D_k S D_k is zero between column groups, and the groups D are learned. Other parameters are
+    numerics, which hardly change what is found.
 
     Parameters
     ----------
@@ -70,14 +73,17 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         The correlation that groups are found by. ``"spearman"``, that of the ranks, withstands outlying rows and skewed
         columns. ``"auto"`` is Spearman's for ``n_groups="auto"`` and Pearson's otherwise. Means, variances and blocks
         are moments in any case.
-    ridge : float, default=1e-6
-        Fraction by which each variance is raised, before grouping and factorization, so that a singular covariance
-        works.
     shrinkage : None, float in [0, 1] or "auto", default=None
         Fraction by which covariances within a block shrink to zero. ``"auto"`` is Ledoit and Wolf's estimate, block by
         block, on standardized columns.
     assume_centered : bool, default=False
         Take the mean to be zero.
+
+    Other Parameters
+    ----------------
+    ridge : float, default=1e-6
+        Fraction by which each variance is raised, before grouping and factorization, so that a singular covariance
+        works.
     random_state : int, RandomState or None
         Seed of the groupings that draw starts (``"relaxed"``).
 

@@ -35,10 +35,10 @@ _OF_CLUSTERS = ("lower likelihood", "may be outliers", "of the start")  # warnin
 
 
 class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
-    """Classifier with densities N(μ_g, Σ_g), Σ_g block-diagonal over learned column groups.
+    """Classifier that learns which columns vary together within each class.
 
-    With every column in one group it is quadratic discriminant analysis, linear with a shared covariance, and naive
-    Bayes with every column alone.
+    Classes have densities N(μ_g, Σ_g), Σ_g block-diagonal over learned column groups. With every column in one group
+    it is quadratic discriminant analysis, linear with a shared covariance, and naive Bayes with every column alone.
 
     Parameters
     ----------

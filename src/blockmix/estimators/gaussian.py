@@ -38,7 +38,10 @@ _WIDE = 10.0  # times the variance of the other components, from which its rows 
 
 
 class GaussianBiclustering(Mixture[Parameters, Statistics]):
-    """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
+    """Clusters of rows and, within each, groups of columns that vary together.
+
+    A Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk: covariances are zero between column groups, and
+    the groups D_g are learned. Other parameters are numerics, which hardly change what is found.
 
     Parameters
     ----------
@@ -63,6 +66,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     shrinkage : float in [0, 1) or None
         Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
         times the rows of an average component. Use it where a component has fewer rows than a block has columns.
+
+    Other Parameters
+    ----------------
     tol : float, default=1e-4
         EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
     max_iter : int, default=200

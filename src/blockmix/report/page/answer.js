@@ -1,6 +1,7 @@
 // Answer: the first screen. How many clusters, what marks each, which columns go together, how far to trust it.
 
 const SHOWN_GROUPS = 6;
+const SHOWN_NAMES = 9; // of each
 const VERDICTS = { firm: "stays together in resamples of the rows", open: "some columns come and go", chance: "not found again" };
 
 function answerSection() {
@@ -12,7 +13,7 @@ function answerSection() {
     const where = some ? [" of ", group.clusters.flatMap((g, i) => [i ? ", " : "", calledCluster(g)])] : [];
     return h("li", {}, dot(groupColor(group.number, false)), renamable(`group ${group.number + 1}`), where, " ",
       h("span", { class: "size" }, count(group.columns.length, "column")), verdict(group.verdict),
-      h("span", { class: "listed" }, group.listed), group.words ? h("small", { class: "words" }, group.words) : null);
+      h("span", { class: "listed" }, names(group.listed, SHOWN_NAMES).shown), group.words ? h("small", { class: "words" }, group.words) : null);
   };
   const rest = groups.slice(SHOWN_GROUPS);
   const more = rest.length ? h("button", { type: "button", class: "more", onclick: () => {
@@ -20,7 +21,7 @@ function answerSection() {
     more.remove();
   } }, `and ${count(rest.length, "more group")}`) : null;
   const list = h("ul", { class: "lines", id: "answer-groups" }, groups.slice(0, SHOWN_GROUPS).map(line));
-  const single = alone ? h("p", { class: "hint alone" }, dot(ink("faint")), `Alone: ${alone}`) : null;
+  const single = alone.length ? h("p", { class: "hint alone" }, dot(ink("faint")), "Alone: ", names(alone, SHOWN_NAMES).shown) : null;
   const says = h("div", { class: "says" },
     h("p", { class: "head" }, head), clusters.length ? h("ul", { class: "lines", id: "answer-clusters" }, clusters) : null,
     h("p", { class: "trust" }, trust.join(" ")), h("p", { class: "head second" }, columns), list, more, single, keepNames());
