@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import njit
 
-
 F = TypeVar("F")
 
 

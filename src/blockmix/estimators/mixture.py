@@ -191,9 +191,9 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         sample_weight: ArrayLike | None = None,
         callback: Callable[[Progress], object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        known: IntArray | None = None,
+        known: tuple[IntArray, FloatArray] | None = None,
     ) -> Self:
-        """See `fit`; rows in memory may have a known component each, or −1, shape (N,)."""
+        """See `fit`; rows in memory may have a known component each, or −1, (N,), and first responsibilities (N, G)."""
         self._check_parameters()
         rng = check_random_state(self.random_state)
         with one_blas_thread():  # threads of BLAS would compete with those that read chunks
@@ -207,9 +207,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         with one_blas_thread():
             make_family = partial(self._family, variances=variances)
             if known is not None:
-                rows = rows.replace(known=known)
-                z = (known[:, None] == np.arange(self.n_components)).astype(rows.dtype)
-                # A row without responsibilities is left out of the first M-step.
+                rows, z = rows.replace(known=known[0]), known[1].astype(rows.dtype)
                 starts = [Start("known components", partial(family.first, rows, z, max(self.tol, family.loose)))]
             elif isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
                 settings = self.n_components, self.n_init, self.tol, self.max_iter

@@ -18,6 +18,7 @@ from blockmix.blocks.blocks import Blocks
 from blockmix.em.factor import FactorParameters
 from blockmix.em.parameters import Parameters
 from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.estimators.discriminant import BlockDiscriminantAnalysis
 from blockmix.estimators.factor import FactorBiclustering, check_letters
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.importance import Topic
@@ -177,6 +178,17 @@ def _check_topics(model: TopicBiclustering) -> None:
     require(_all(model.topics_, Topic) and _all(model.group_names_, str), "a topic or the name of a group is missing")
 
 
+def _check_discriminant(model: BlockDiscriminantAnalysis) -> None:
+    """Refuse a classifier whose classes are not the components of its mixture."""
+    missing = [name for name in ("classes_", "mixture_", "n_features_in_") if name not in vars(model)]
+    require(not missing, f"{', '.join(missing)} missing")
+    mixture, classes = model.mixture_, model.classes_
+    require(isinstance(mixture, GaussianBiclustering) and hasattr(mixture, "weights_"), "there is no mixture")
+    right = isinstance(classes, np.ndarray) and classes.shape == mixture.weights_.shape
+    require(right, f"there are not {len(mixture.weights_)} classes")
+    require(mixture.n_features_in_ == model.n_features_in_, "the mixture has other columns")
+
+
 def _all(values: Iterable[object], cls: type) -> bool:
     return all(isinstance(value, cls) for value in values)
 
@@ -198,6 +210,7 @@ ESTIMATORS = {
     cls.__name__: Codec(cls, build=partial(_restored, cls, check))
     for cls, check in (
         (BlockDiagonalCovariance, _check_block_diagonal),
+        (BlockDiscriminantAnalysis, _check_discriminant),
         (FactorBiclustering, _check_factor),
         (GaussianBiclustering, _check_gaussian),
         (TopicBiclustering, _check_topics),

@@ -17,6 +17,7 @@ from blockmix.plotting.heatmaps import (
     correlation_heatmap,
     correlation_pair,
     importance_heatmap,
+    linked_correlations,
     means_heatmap,
     share_heatmap,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "dendrogram",
     "group_comparison",
     "importance_heatmap",
+    "linked_correlations",
     "means_heatmap",
     "row_map",
     "selection_curve",

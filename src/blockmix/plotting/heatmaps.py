@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.partition import FloatArray, IntArray, Partition
-from blockmix.plotting.style import axes_or_new, color_scale, current, name_columns, new_axes, points
+from blockmix.plotting.style import axes_or_new, color_scale, current, group_color, name_columns, new_axes, points
 from blockmix.plotting.views import binned, board_view
 
 if TYPE_CHECKING:
@@ -85,6 +85,49 @@ def correlation_pair(
     pair = np.empty(2, dtype=object)
     pair[:] = [left, right]
     return pair
+
+
+def linked_correlations(
+    left: tuple[FloatArray, Partition, str],
+    right: tuple[FloatArray, Partition, str],
+    *,
+    names: Sequence[str] | None = None,
+    ax: Sequence[Axes] | None = None,
+) -> NDArray[Any]:
+    """Correlations of the same columns in two parts as triangles, linked column by column.
+
+    Each part has its own group order. Links have the colors of the groups on the left; columns that are alone on both
+    sides have none.
+
+    Parameters
+    ----------
+    left, right : (array of shape (p, p), Partition, str)
+        Correlations, column groups and title.
+    names : sequence of str, optional
+        Column names; shown up to 60 columns.
+    ax : three Axes, optional
+
+    Returns
+    -------
+    array of three Axes
+    """
+    axes = new_axes(1, 3, 13, 5.5) if ax is None else np.asarray(ax, dtype=object)
+    p, places = left[1].n_columns, []
+    for i, (R, partition, title) in ((0, left), (2, right)):
+        corner = np.tri(p, k=-1, dtype=bool)[np.argsort(partition.order)][:, np.argsort(partition.order)]
+        image = _draw_matrix(axes[i], np.where(corner if i == 0 else corner.T, np.nan, R), partition, names, title)
+        places.append(np.argsort(partition.order))
+        axes[i].set_xticks([])
+    axes[0].yaxis.tick_right()
+    for j, (start, stop) in enumerate(zip(*places, strict=True)):
+        k, other = left[1].labels[j], right[1].labels[j]
+        if left[1].sizes[k] > 1 or right[1].sizes[other] > 1:
+            axes[1].plot([0, 1], [start, stop], color=group_color(k, left[1].sizes[k]), linewidth=1.5)
+    axes[1].set(xlim=(0, 1), ylim=axes[0].get_ylim())
+    axes[1].set_axis_off()
+    axes[1].set_box_aspect(1)  # as the matrices, so that links meet their columns
+    color_scale(image, list(axes), "correlation")
+    return np.asarray(axes)
 
 
 def share_heatmap(
