@@ -366,8 +366,9 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
               of a trait); "Cramér's V" of clusters and categories; "r" of scores and numbers.
             - ``estimate``, ``low``, ``high``: the effect and its 95 % interval.
             - ``n``: rows it rests on: for a score those of its component.
-            - ``p``, ``q``: probability of an effect as large if there is none (t, F and χ² tests), and the false
-              discovery rate (Benjamini and Hochberg) over all p of the table.
+            - ``p``, ``q``: probability of an effect as large if there is none, and the false discovery rate (Benjamini
+              and Hochberg) over all p of the table. Numbers count by their normal scores (van der Waerden), so that no
+              outlier makes a finding; where few rows share a value, rows are permuted, and p is at least 0.0001.
             - ``note``: why a number is NaN.
 
         Notes
