@@ -25,6 +25,7 @@ from blockmix.blocks.blocks import Layout, best_blocks, within
 from blockmix.blocks.moments import Moments, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
 from blockmix.em.parameters import Parameters, distances, log_joint
+from blockmix.estimators.answer import answer, column_table
 from blockmix.estimators.associations import associated
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.resampling import covariance_stability
@@ -37,15 +38,11 @@ from blockmix.grouping.best_cut import takes_gram
 from blockmix.grouping.grouping import check_n_groups
 from blockmix.grouping.one_table import OneTableRule, groups_of_rows, standardized_squares, too_few_rows
 from blockmix.partition import (
-    ColumnEntry,
     FloatArray,
     IntArray,
     RandomState,
-    column_entries,
     column_names,
-    describe,
     grouped_names,
-    leading_loadings,
     refuse_constant,
 )
 from blockmix.plotting.views import component_view
@@ -346,22 +343,21 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         axes, values, rows = self._scores(X, np.nan)
         return associated(traits, X, rows, axes, values, None, column_names(self))
 
-    def describe(self) -> str:
-        """Text that lists the groups by column name."""
+    def describe(self, stability: Stability | None = None) -> str:
+        """The answer in sentences: the groups of columns and how far to trust them, see `GaussianBiclustering`."""
         check_is_fitted(self, "partition_")
-        text = describe(self.partition_, column_names(self), self.block_shapes_)
+        text = str(answer(self, stability))
         if self.common_correlation_:
-            text += f"\n  all columns share a correlation of about {self.common_correlation_:.2f}, set aside here"
+            text += f"\nAll columns share a correlation of about {self.common_correlation_:.2f}, set aside here."
         return text
 
-    def column_table(self) -> list[ColumnEntry]:
-        """Name, group, size of the group and loading of each column, and whether it is alone; the component is 0.
+    def _html_repr(self) -> str:  # what scikit-learn shows in a notebook
+        return answer(self).html() if hasattr(self, "partition_") else super()._html_repr()
 
-        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
-        """
+    def column_table(self) -> Any:
+        """Column, group, size of the group and loading as a data frame; see `GaussianBiclustering.column_table`."""
         check_is_fitted(self, "blocks_")
-        loadings = leading_loadings(self.blocks_, self.loadings_)
-        return list(column_entries(0, column_names(self), self.partition_, loadings))
+        return column_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""

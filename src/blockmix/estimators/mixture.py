@@ -33,26 +33,25 @@ from blockmix.em.loop import (
     P,
     Progress,
     S,
+    Start,
     interrupted,
     multistart,
 )
+from blockmix.estimators.answer import CLEAR, answer, column_table, row_table
 from blockmix.estimators.associations import associated
 from blockmix.estimators.scores import as_output, axes_of, framed, scores
+from blockmix.estimators.stability import Stability
 from blockmix.estimators.stored import VALUES, save_model
 from blockmix.estimators.validation import check_whole, matrix, rows_to_fit, rows_to_score
 from blockmix.files.archive import write_vectors
 from blockmix.files.checkpoint import Checkpoint
 from blockmix.partition import (
     BoolArray,
-    ColumnEntry,
     FloatArray,
     IntArray,
     Partition,
     RandomState,
-    column_entries,
     column_names,
-    describe,
-    leading_loadings,
     refuse_constant,
 )
 from blockmix.plotting.views import ComponentView, component_view
@@ -172,6 +171,17 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         -----
         An interrupt (Ctrl-C) ends the fit with the best parameters so far, also while the rows are being labelled.
         """
+        return self._fit(X, sample_weight, callback, checkpoint)
+
+    def _fit(
+        self,
+        X: Any,
+        sample_weight: ArrayLike | None = None,
+        callback: Callable[[Progress], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        known: IntArray | None = None,
+    ) -> Self:
+        """See `fit`; rows in memory may have a known component each, or −1, shape (N,)."""
         self._check_parameters()
         rng = check_random_state(self.random_state)
         with one_blas_thread():  # threads of BLAS would compete with those that read chunks
@@ -184,7 +194,12 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         report = None if callback is None else lambda p: callback(replace(p, objective=p.objective - shift))
         with one_blas_thread():
             make_family = partial(self._family, variances=variances)
-            if isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
+            if known is not None:
+                rows = rows.replace(known=known)
+                z = (known[:, None] == np.arange(self.n_components)).astype(rows.dtype)
+                # A row without responsibilities is left out of the first M-step.
+                starts = [Start("known components", partial(family.first, rows, z, max(self.tol, family.loose)))]
+            elif isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
                 settings = self.n_components, self.n_init, self.tol, self.max_iter
                 starts = default_starts(make_family, rows, sample, *settings, rng)
             else:
@@ -279,7 +294,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         self.warnings_ = [*messages, *degenerate, *others]
         for number, message in enumerate(self.warnings_):
             kind = ConvergenceWarning if number < len(messages) + len(degenerate) else FitWarning
-            warnings.warn(kind(message), stacklevel=3)
+            warnings.warn(kind(message), stacklevel=4)
 
     def fit_predict(self, X: Any, y: object = None, **parameters: Any) -> IntArray:
         """Fit and return the component of each row."""
@@ -402,7 +417,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def score(self, X: Any, y: object = None) -> float:
         """Mean log-density of the rows."""
-        weight, likelihood, _ = self._sums(X)
+        weight, likelihood = self._sums(X)[:2]
         return float(likelihood / weight)
 
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -423,7 +438,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def _criteria(self, sums: FloatArray) -> dict[str, float]:
         """Log-likelihood and all criteria from the sums of `labelled`."""
-        weight, likelihood, certainty = sums.tolist()
+        weight, likelihood, certainty = sums[:3].tolist()
         price = getattr(self, "partition_price_", 0.0)
         bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight)) + 2 * price
         aic = -2 * likelihood + 2 * self.n_parameters_
@@ -473,34 +488,35 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         check_is_fitted(self)
         return np.array([labels == k for labels in self.column_labels_ for k in range(labels.max() + 1)])
 
-    def describe(self) -> str:
-        """Text that lists components, their sizes and their column groups by name."""
-        check_is_fitted(self)
-        names = column_names(self)
-        counts = np.bincount(self.row_labels_, minlength=len(self.weights_))
-        shapes = getattr(self, "block_shapes_", [()] * len(counts))
-        return "\n".join(
-            f"component {g}: {counts[g]} rows, weight {self.weights_[g]:.3f}; "
-            + describe(Partition(labels), names, shapes[g])
-            for g, labels in enumerate(self.column_labels_)
-        )
+    def describe(self, stability: Stability | None = None) -> str:
+        """The answer in sentences: clusters and what marks them, groups of columns, how far to trust it.
 
-    def column_table(self) -> list[ColumnEntry]:
-        """Component, name, group, size of the group and loading of each column, and whether it is alone.
-
-        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
+        Clusters and groups count from 1 here, and have the names in `names_`, a dict that you may set, such as
+        ``{"cluster 1": "calm", "group 2": "sleep"}``. With the result of `stability`, groups are firm, open or chance.
         """
         check_is_fitted(self)
-        names, loadings = column_names(self), np.full(self.column_labels_.shape, np.nan)
-        model: Any = self
-        if hasattr(model, "loadings_"):
-            loadings = np.stack([leading_loadings(*pair) for pair in zip(model.blocks_, model.loadings_, strict=True)])
-        pairs = enumerate(zip(self.column_labels_, loadings, strict=True))
-        return [
-            entry
-            for g, (labels, column_loadings) in pairs
-            for entry in column_entries(g, names, Partition(labels), column_loadings)
-        ]
+        return str(answer(self, stability))
+
+    def _html_repr(self) -> str:  # what scikit-learn shows in a notebook
+        return answer(self).html() if hasattr(self, "row_labels_") else super()._html_repr()
+
+    def column_table(self) -> Any:
+        """Cluster, column, group and its size, and loading, as a pandas data frame with a line per cluster and column.
+
+        Clusters and groups count from 1, and groups that share most columns have one number in all clusters; it is
+        missing for a column alone. The loading is the correlation with the strongest factor of the group. Where all
+        clusters have the same groups, because they share a covariance, there is one line per column.
+        """
+        check_is_fitted(self)
+        return column_table(self)
+
+    def row_table(self, X: Any) -> Any:
+        """Cluster of each row, its probability and how far the row is, as a pandas data frame with a line per row.
+
+        The probability is missing where it cannot be known, with more columns than rows.
+        """
+        check_is_fitted(self)
+        return row_table(self, X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
@@ -596,7 +612,7 @@ def labelled(
 ) -> tuple[IntArray, FloatArray, dict[str, Any]]:
     """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes.
 
-    The sums are weight, log-likelihood and Σ log of the largest probabilities.
+    The sums are weight, log-likelihood, Σ log of the largest probabilities, and the weight of the rows that are clear.
     """
     joint, weights = scorer(chunk), chunk.weights
     labels = joint.argmax(axis=1)
@@ -604,7 +620,7 @@ def labelled(
     rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))  # what the others add to the most probable component
     counted = weights > 0  # −inf times 0 is NaN
     density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)[counted]
-    sums = np.array([weights.sum(), weights[counted] @ density, -weights @ rest])
+    sums = np.array([weights.sum(), weights[counted] @ density, -weights @ rest, weights @ (rest <= -np.log(CLEAR))])
     small = labels.astype(np.min_scalar_type(-joint.shape[1]))
     return small, sums, {} if describe is None else describe(chunk, small)
 
