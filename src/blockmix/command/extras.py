@@ -21,6 +21,7 @@ from blockmix.rows.files import needed
 
 _SHOWN_MAPS = 8  # components with a correlation map of their own
 _DPI = 150
+_NOTED = 0.05  # q of the associations that are listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,14 +116,62 @@ def write_stability(folder: Path, stability: Stability, raw: bool) -> None:
             write_csv(folder / name, head, frame.round(3).values.tolist(), raw)
 
 
-def read_whole(file: str, options: ReadingOptions) -> Table:
+def write_scores(folder: Path, table: Table, model: Any, traits: dict[str, Any], raw: bool) -> list[dict[str, Any]]:
+    """Write the scores of the rows, and how clusters and scores go with the traits; returns what is beyond chance."""
+    X = table.X
+    names = model.get_feature_names_out().tolist()
+    if names:
+        scores = (
+            [str(name), *cells]
+            for name, cells in zip(table.row_names, model.transform(X).round(4).tolist(), strict=True)
+        )
+        write_csv(folder / output.SCORES, [table.named_by or "row", *names], scores, raw)
+    found = model.associate(X, traits)
+    if len(found):
+        frame = found.rename(columns={"component": "cluster"}).replace({"cluster": -1, "group": -1}, None)
+        frame[["cluster", "group"]] += 1
+        frame = frame.astype(object).where(frame.notna(), "")
+        write_csv(folder / output.ASSOCIATIONS, list(frame), frame.values.tolist(), raw)
+    columns = ["trait", "what", "kind", "estimate", "n", "q"]
+    return list(found.loc[found["q"] < _NOTED, columns].sort_values("q").to_dict("records"))
+
+
+def read_traits(file: str | None, table: Table) -> dict[str, Any]:
+    """Columns that were not fitted, of the table and of a file with a line for each of its rows.
+
+    Lines are matched by the column that holds the row names, or else by their order.
+    """
+    if file is None:
+        return dict(table.traits)
+    whole = read_whole(file, ReadingOptions(), "--traits")
+    names, place = list(map(str, table.row_names)), None
+    keys = [name for name, cells in whole.texts.items() if table.named_by and {*names} <= {*cells}]
+    if keys:
+        lines = dict(zip(whole.texts.pop(keys[0]), range(whole.n_rows), strict=True))
+        place = [lines[name] for name in names]
+    elif whole.n_rows != len(names) if table.taken is None else whole.n_rows <= table.taken[-1]:
+        by_name = f"no column of {file} holds the row names, {table.named_by}, and it" if table.named_by else file
+        raise ValueError(f"{by_name} has {whole.n_rows} rows: give one for each row of {table.source}")
+    elif table.taken is not None:
+        place = list(table.taken)
+    traits: dict[str, Any] = dict(table.traits)
+    for name, cells in whole.texts.items():
+        chosen = cells if place is None else [cells[i] for i in place]
+        try:
+            traits[name] = np.array([np.nan if cell is None else float(cell) for cell in chosen])
+        except ValueError:
+            traits[name] = chosen
+    return traits
+
+
+def read_whole(file: str, options: ReadingOptions, option: str = "--append") -> Table:
     """All columns of a file as texts, to which `appended` adds."""
     if file == "-":
-        raise ValueError("standard input cannot be read twice: --append needs a file")
+        raise ValueError(f"standard input cannot be read twice: {option} needs a file")
     unchanged = ReadingOptions(encoding=options.encoding, header=options.header, layer=options.layer)
     whole = read_table(file, unchanged, None, ())
     if not whole.texts:
-        raise ValueError(f"{file} has no names of columns: --append needs them")
+        raise ValueError(f"{file} has no names of columns: {option} needs them")
     return whole
 
 

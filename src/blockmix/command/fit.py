@@ -19,7 +19,16 @@ import blockmix
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, select
 from blockmix.blocks.moments import worth_rows
 from blockmix.command import formats, output
-from blockmix.command.extras import Fitted, appended, measure, read_whole, write_figures, write_stability
+from blockmix.command.extras import (
+    Fitted,
+    appended,
+    measure,
+    read_traits,
+    read_whole,
+    write_figures,
+    write_scores,
+    write_stability,
+)
 from blockmix.command.options import FitOptions, MixtureOptions, WritingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
@@ -81,6 +90,7 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
     with output.folder(out, kind, options.file) as folder:
         table = _table_to_fit(options) if table is None else table
         whole = read_whole(options.file, options) if getattr(options, "append", False) else None
+        traits = read_traits(options.traits, table)
         doubts = table.sentinels()
         table, fitted = fit(table, options)
         fitted = replace(fitted, warnings=[*doubts, *(fitted.warnings or ())])
@@ -91,7 +101,7 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
             except KeyboardInterrupt:  # the fit is kept
                 fitted = replace(fitted, interrupted=True)
         summary = {"kind": kind, "folder": str(out)} | _summary(table, fitted, options, line)
-        _write(folder, table, whole, fitted, summary, options)
+        _write(folder, table, whole, traits, fitted, summary, options)
     if options.json:
         output.write_json(summary)
     else:
@@ -209,7 +219,13 @@ def compiling() -> Iterator[None]:
 
 
 def _write(
-    folder: Path, table: Table, whole: Table | None, fitted: Fitted, summary: dict[str, Any], options: FitOptions
+    folder: Path,
+    table: Table,
+    whole: Table | None,
+    traits: dict[str, Any],
+    fitted: Fitted,
+    summary: dict[str, Any],
+    options: FitOptions,
 ) -> None:
     """Write the model, its tables, figures and page, and the completed summary."""
     model, selection, raw, X = fitted.model, fitted.selection, options.raw_text, table.X
@@ -231,6 +247,8 @@ def _write(
             loading = "" if np.isnan(entry.loading) else f"{entry.loading:.3f}"
             cells.append([entry.component + 1, entry.column, entry.group + 1, entry.size, loading][not mixture :])
         write_csv(folder / output.COLUMNS, head, cells, raw)
+    if table.in_memory:
+        summary["associations"] = write_scores(folder, table, model, traits, raw)
     if selection is not None:
         frame = selection.to_frame()
         frame["groups"] = [" ".join(map(str, groups)) for groups in frame["groups"]]
@@ -246,7 +264,7 @@ def _write(
     summary["files"] = [*files, output.SUMMARY, *([output.REPORT] if has_page else [])]
     output.write_json(summary, folder / output.SUMMARY)
     if has_page:
-        write_page(folder / output.REPORT, fitted, table, summary.get("label"), summary["command"])
+        write_page(folder / output.REPORT, fitted, table, traits, summary.get("label"), summary["command"])
     else:
         remedy = f"a page shows at most {_SHOWN_COLUMNS}: use --top-variance {_SHOWN_COLUMNS} to get one"
         note(f"no {output.REPORT}: the table has {summary['columns']} columns, {remedy}")
@@ -296,16 +314,26 @@ def _assigned(chunk: Chunk, scorer: Any, describe: Any) -> tuple[IntArray, Float
     return clusters, probabilities(joint).max(axis=1), {} if describe is None else describe(chunk, clusters)
 
 
-def write_page(path: Path, fitted: Fitted, table: Table | None, label: str | None, command: str) -> None:
+def write_page(
+    path: Path, fitted: Fitted, table: Table | None, traits: dict[str, Any], label: str | None, command: str
+) -> None:
     """Write the report of a model; of a large table it shows a sample of the rows."""
     from blockmix.report import write_report
 
     shown: dict[str, Any] = {}
     N, texts = len(getattr(fitted.model, "row_labels_", ())), fitted.warnings
     if table is not None:
-        table = table if table.in_memory else table.sample(_SHOWN_ROWS)
+        if not table.in_memory:
+            table = table.sample(_SHOWN_ROWS)
+            traits = table.traits
         labels = None if label is None else ["" if text is None else text for text in table.texts[label]]
-        shown = {"X": table.X, "labels": labels, "row_names": table.row_names, "title": Path(table.source).name}
+        shown = {
+            "X": table.X,
+            "labels": labels,
+            "traits": {name: traits[name] for name in traits if name != label},
+            "row_names": table.row_names,
+            "title": Path(table.source).name,
+        }
         if (n := table.values.shape[0]) < N:
             texts = [
                 *(texts or ()),
@@ -390,6 +418,10 @@ def _print_summary(summary: dict[str, Any], fitted: Fitted) -> None:
     if summary.get("farthest"):
         names = ", ".join(row["row"] for row in summary["farthest"])
         print(f"\n{summary['outliers']} outliers (see {output.ROWS}), farthest first: {names}")
+    if noted := summary.get("associations"):
+        print(f"\n{len(noted)} associations with traits beyond chance (q < 0.05, see {output.ASSOCIATIONS}), such as")
+        for line in noted[:_FARTHEST]:
+            print(f"  {line['trait']} with {line['what']}: {line['kind']} = {line['estimate']:.2f}")
     if fitted.stability is not None:
         print(f"\n{fitted.stability}")
     print(f"\nWritten to {summary['folder']}: {', '.join(summary['files'])}")

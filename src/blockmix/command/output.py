@@ -24,13 +24,13 @@ from uuid import uuid4
 
 MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
 SELECTION, TOPICS, TYPICAL = "selection.csv", "topics.csv", "documents.csv"
-SHARES = "shares.csv"
+SHARES, SCORES, ASSOCIATIONS = "shares.csv", "scores.csv", "associations.csv"
 GROUPS, CLUSTERS, TABLE = "groups.csv", "clusters.csv", "table.csv"
 
 # The files that each kind of run may write; the last is the summary, which lists them.
 KINDS = {
-    "mixture": (MODEL, ROWS, COLUMNS, TABLE, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
-    "covariance": (MODEL, COLUMNS, GROUPS, REPORT, SUMMARY),
+    "mixture": (MODEL, ROWS, COLUMNS, SCORES, ASSOCIATIONS, TABLE, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
+    "covariance": (MODEL, COLUMNS, SCORES, ASSOCIATIONS, GROUPS, REPORT, SUMMARY),
     "topics": (MODEL, ROWS, COLUMNS, TOPICS, TYPICAL, SHARES, SELECTION, REPORT, SUMMARY),
 }
 # Parameters of the library and the options that set them; a name comes before those that it ends with.
