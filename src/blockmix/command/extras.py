@@ -12,7 +12,7 @@ import numpy as np
 from blockmix import BlockDiagonalCovariance, SelectionTable
 from blockmix.command import output
 from blockmix.command.options import FitOptions, ReadingOptions
-from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
+from blockmix.command.output import framed_cells, note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
 from blockmix.estimators.stability import Stability
@@ -128,10 +128,7 @@ def write_scores(folder: Path, table: Table, model: Any, traits: dict[str, Any],
         write_csv(folder / output.SCORES, [table.named_by or "row", *names], scores, raw)
     found = model.associate(X, traits)
     if len(found):
-        frame = found.rename(columns={"component": "cluster"}).replace({"cluster": -1, "group": -1}, None)
-        frame[["cluster", "group"]] += 1
-        frame = frame.astype(object).where(frame.notna(), "")
-        write_csv(folder / output.ASSOCIATIONS, list(frame), frame.values.tolist(), raw)
+        write_csv(folder / output.ASSOCIATIONS, *framed_cells(found.round({"estimate": 4, "low": 4, "high": 4})), raw)
     columns = ["trait", "what", "kind", "estimate", "n", "q"]
     return list(found.loc[found["q"] < _NOTED, columns].sort_values("q").to_dict("records"))
 

@@ -30,7 +30,7 @@ from blockmix.command.extras import (
     write_stability,
 )
 from blockmix.command.options import FitOptions, MixtureOptions, WritingOptions
-from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
+from blockmix.command.output import framed_cells, note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
 from blockmix.estimators.mixture import Mixture, probabilities, tells_rows_apart
@@ -241,12 +241,7 @@ def _write(
                 lines = list(lines)
                 write_csv(folder / output.TABLE, *appended(whole, table.taken, row_head(table), lines), raw)
             write_csv(folder / output.ROWS, row_head(table), lines, raw)
-        head = ("cluster", "column", "group", "size", "loading")[not mixture :]
-        cells = []
-        for entry in model.column_table():  # the loading is the correlation with the factor of the group
-            loading = "" if np.isnan(entry.loading) else f"{entry.loading:.3f}"
-            cells.append([entry.component + 1, entry.column, entry.group + 1, entry.size, loading][not mixture :])
-        write_csv(folder / output.COLUMNS, head, cells, raw)
+        write_csv(folder / output.COLUMNS, *framed_cells(model.column_table().round({"loading": 3})), raw)
     if table.in_memory:
         summary["associations"] = write_scores(folder, table, model, traits, raw)
     if selection is not None:

@@ -306,6 +306,11 @@ def _swap(scratch: Path, out: Path, old: list[str]) -> None:
         raise
 
 
+def framed_cells(frame: Any) -> tuple[list[str], list[list[Any]]]:
+    """Head and lines of a data frame for a csv file, empty where a value is missing."""
+    return list(frame), frame.astype(object).where(frame.notna(), "").values.tolist()
+
+
 def write_csv(to: Path | IO[str], head: Sequence[str], lines: Iterable[Sequence[Any]], raw: bool) -> None:
     """Write lines of cells under a header to a file, as UTF-8, or to a stream.
 

@@ -177,9 +177,12 @@ def associations(targets: Sequence[Target], traits: Sequence[Trait], circular: M
         "trait": [trait.name for trait, _ in pairs],
         "what": [target.name for _, target in pairs],
     }
-    columns |= {name: [getattr(target, name) for _, target in pairs] for name in ("component", "group")}
+    pandas = needed("pandas", "app")
+    for name, field in (("cluster", "component"), ("group", "group")):
+        numbers = [getattr(target, field) for _, target in pairs]
+        columns[name] = pandas.array([None if number < 0 else number + 1 for number in numbers], dtype="Int64")
     columns |= {"kind": kinds, "estimate": estimates, "low": low, "high": high, "n": n.astype(int), "p": p, "q": q}
-    return needed("pandas", "app").DataFrame(columns | {"note": notes})
+    return pandas.DataFrame(columns | {"note": notes})
 
 
 def _effect(trait: Trait, target: Target, column: str | None) -> Effect:
@@ -199,7 +202,7 @@ def _effect(trait: Trait, target: Target, column: str | None) -> Effect:
     if max(n_values) > _MOST_VALUES * n:
         return lacking("nearly as many values as rows")
     A, B = map(_directions, sides)
-    share, (c, d) = float(((A.T @ B) ** 2).sum()), n_values
+    share, (c, d) = min(float(((A.T @ B) ** 2).sum()), min(n_values) - 1.0), n_values
     freedom = {"r": (1, n - 2), "η²": (max(c, d) - 1, n - max(c, d)), "Cramér's V": ((c - 1) * (d - 1), min(c, d) - 1)}
     estimate = float((A.T @ B)[0, 0]) if kind == "r" else share if kind == "η²" else (share / freedom[kind][1]) ** 0.5
     if column is not None:
