@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from blockmix.partition import Partition
     from blockmix.selection import SelectionTable, SelectionWarning, select
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BlockDiagonalCovariance",

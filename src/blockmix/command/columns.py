@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from blockmix.command.formats import Cells
-from blockmix.command.table import MOST_CLASSES, REMEDY, Chosen, Table, shortened, texts_of
+from blockmix.command.table import REMEDY, Chosen, Table, shortened, texts_of
 from blockmix.partition import BoolArray, FloatArray
 
 SPACES = "\u00a0\u202f\u2009 '’"  # that separate thousands in some countries
@@ -48,7 +48,6 @@ class Columns:
     row_names: dict[int, list[Any]] = field(default_factory=dict)
     texts: dict[str, list[Any]] = field(default_factory=dict)
     first_text: dict[int, tuple[str, int]] = field(default_factory=dict)  # the first cell of text and its row
-    few: dict[str, set[str]] = field(default_factory=dict)  # the values of other columns that have few: traits
     surplus: dict[int, int] = field(default_factory=dict)  # how many more cells are numbers than texts
     grouped: set[int] = field(default_factory=set)  # columns with commas or points between thousands
 
@@ -68,13 +67,7 @@ class Columns:
             # A first column that is not used may name the rows, even if it holds numbers.
             may_name = index | {0} - {*used} | {*self.first_text}
             self.row_names = {j: [] for j in read if j in may_name}
-            others = [name for j, name in enumerate(self.cells.names) if j not in self.numeric and name not in kept]
-            self.few = {name: set() for name in others}
-            self.texts = {name: [] for name in (*kept, *others)}
-        for name in [*self.few]:
-            self.few[name] |= {*map(str, batch.column(self.cells.names.index(name)).unique().to_pylist())}
-            if len(self.few[name] - {"None"}) > MOST_CLASSES:
-                del self.few[name], self.texts[name]
+            self.texts = {name: [] for name in kept}
         if end > len(self.matrix):
             # In place, since a second matrix would double the memory.
             self.matrix.resize((max(end, int(_GROWTH * begin)), len(self.numeric)), refcheck=False)

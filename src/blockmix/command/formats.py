@@ -20,17 +20,7 @@ import numpy as np
 from blockmix.anndata import matrix
 from blockmix.command.description import floats, without
 from blockmix.command.options import ReadingOptions
-from blockmix.command.table import (
-    MOST_CLASSES,
-    REMEDY,
-    Names,
-    Table,
-    available_memory,
-    choose,
-    lacking,
-    printable,
-    texts_of,
-)
+from blockmix.command.table import REMEDY, Names, Table, available_memory, choose, lacking, printable, texts_of
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows.files import FORMATS, ArrayFile, needed, source_of
 from blockmix.rows.streamed import Piece
@@ -184,8 +174,7 @@ def _annotated(source: str, file: Path, options: ReadingOptions, kept: Names | N
     kept = list(map(str, adata.obs)) if kept is None else kept
     if any(name not in adata.obs for name in kept):
         raise lacking(source, list(adata.obs.columns), kept)
-    few = [name for name in map(str, adata.obs) if name not in kept and adata.obs[name].nunique() <= MOST_CLASSES]
-    texts = {name: [None if cell != cell else str(cell) for cell in adata.obs[name]] for name in (*kept, *few)}
+    texts = {name: [None if cell != cell else str(cell) for cell in adata.obs[name]] for name in kept}
     names = tuple(map(str, adata.var_names))
     used, *_ = choose(source, names, options, (), only)
     chosen = tuple(names[j] for j in used)

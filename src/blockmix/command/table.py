@@ -29,7 +29,6 @@ from blockmix.rows.rows import chosen_rows, places, sampled
 Names = Sequence[str]
 Chosen = tuple[list[int], list[int], set[int], Names]  # see `choose`
 _SHOWN = 5  # names in a message
-MOST_CLASSES = 20  # of a trait
 _NAMELESS = "the first column, which has no name"
 _INDEX = {"", "Unnamed: 0", "rownames"}  # what R and pandas call a first column of row names
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # including those that reverse text
@@ -51,7 +50,7 @@ class Table:
     row_names : sequence of N str or int
         The numbers 1, 2, … if the file has no row names.
     texts : dict of N texts by column
-        The columns requested as text and others that are not fitted and have few values, None where a cell is empty.
+        The columns requested as text, None where a cell is empty.
     left_out : dict of reason by column
         Columns that are not numeric, empty or constant, including the one that names the rows.
     named : bool
@@ -87,12 +86,6 @@ class Table:
     def in_memory(self) -> bool:
         """Whether the numbers are in memory, and not read from the file in each pass."""
         return isinstance(self.values, np.ndarray)
-
-    @property
-    def traits(self) -> dict[str, list[str | None]]:
-        """Columns that are not fitted and have 2 to 20 values."""
-        texts = {name: cells for name, cells in self.texts.items() if name != self.named_by}
-        return {name: cells for name, cells in texts.items() if 1 < len({*cells} - {None}) <= MOST_CLASSES}
 
     @property
     def X(self) -> Any:
