@@ -54,6 +54,7 @@ html_theme_options: dict[str, Any] = {
     "navbar_align": "left",
     "header_links_before_dropdown": 5,
     "show_prev_next": False,
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "gallery/index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",

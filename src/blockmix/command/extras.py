@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ from blockmix.command.options import FitOptions, ReadingOptions
 from blockmix.command.output import framed_cells, note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
+from blockmix.estimators.answer import group_numbers
 from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.resampling import QUICK, quick_stability
 from blockmix.estimators.stability import Stability
 from blockmix.plotting import style
-from blockmix.report.traits import trait_of
 from blockmix.rows.files import needed
 
 _SHOWN_MAPS = 8  # components with a correlation map of their own
@@ -41,7 +42,7 @@ class Fitted:
 
 
 def write_figures(folder: Path, X: Any, fitted: Fitted, formats: Sequence[str]) -> None:
-    """Write every figure in every format, as figure-NAME.FORMAT: one column wide, readable in black and white."""
+    """Write every figure in every format, as figure-NAME.FORMAT: one column wide."""
     needed("matplotlib", "app").use("agg")  # no windows
     pyplot = needed("matplotlib.pyplot", "app")
     same = {"svg.hashsalt": "blockmix"}  # the same figure is the same file
@@ -63,18 +64,19 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
     else:
         G = len(model.weights_)
         yield "checkerboard", model.plot_checkerboard(X)
+        yield "map", model.plot_map(X)
         for g in range(min(G, _SHOWN_MAPS)):
             yield f"correlations-{g + 1}", model.plot_correlations(X, g)
         if G > 1:
+            yield "differences", model.plot_differences()
             yield "groups", model.plot_groups()
-        yield "trace", model.plot_trace()
+        if G > 1 and (group_numbers(model) >= 0).any():
+            yield "profiles", model.plot_profiles()
     if fitted.selection is not None:
         yield "selection", fitted.selection.plot()
     if stability is not None:
         for g in range(min(len(stability.partitions), _SHOWN_MAPS)):
             yield f"pairs-{g + 1}", stability.plot_pairs(g)
-        if stability.clusters is not None:
-            yield "clusters", stability.plot_clusters()
 
 
 def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability | None, bool]:
@@ -190,10 +192,11 @@ def left_out(table: Table, options: FitOptions) -> dict[str, Sequence[Any]]:
     rest = {*table.header} - {*table.names, *table.texts, *named, table.named_by}
     traits: dict[str, Sequence[Any]] = dict(table.texts)
     if rest and table.in_memory and Path(options.file).is_file():
-        texts = read_whole(options.file, options).texts
-        rows = range(len(table.row_names)) if table.taken is None else table.taken
-        traits |= {name: [texts[name][i] for i in rows] for name in table.header if name in rest and name in texts}
-    return {name: cells for name, cells in traits.items() if name in table.texts or trait_of(name, cells).is_told}
+        rows = range(table.n_rows) if table.taken is None else table.taken
+        with suppress(ValueError):  # of columns that were left out because they share a name
+            texts = read_whole(options.file, options).texts
+            traits |= {name: [texts[name][i] for i in rows] for name in table.header if name in rest and name in texts}
+    return traits
 
 
 def appended(

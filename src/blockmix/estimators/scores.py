@@ -75,7 +75,9 @@ def axes_of(model: Any, component: int | None = None) -> list[Axis]:
         for columns, place, factors in places:
             if len(columns) > 1 and component in (None, g if several else component):
                 factor = factors[:, 0] if factors is not None and factors.shape[1] == 1 else None
-                weights, correlations = axis(block_of(blocks.factors, *place), factor)
+                L, common = block_of(blocks.factors, *place), blocks.common[columns]
+                L = np.linalg.cholesky(L @ L.T + common @ common.T) if common.size else L
+                weights, correlations = axis(L, factor)
                 first = names[columns[np.abs(np.round(correlations, 9)).argmax()]]
                 number = int(numbers[g, columns[0]])
                 group = given.get(f"group {number + 1}", f"{first} +{len(columns) - 1}")

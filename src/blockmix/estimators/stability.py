@@ -159,14 +159,8 @@ class Stability:
         n = len(self.partitions)
         if not 0 <= component < max(n, len(self.clusters or ())):
             raise ValueError(f"component={component} must be from 0 to {n - 1}")
-        g, title = (component, f"component {component}") if n > 1 else (0, "")
+        g, title = (component, f"cluster {component + 1}") if n > 1 else (0, "")
         return plotting.share_heatmap(self.pairs[g], self.partitions[g], names=self.names, title=title, ax=ax)
-
-    def plot_clusters(self, *, ax: Axes | None = None) -> Axes:
-        """Stability and certainty of each cluster."""
-        if self.clusters is None:
-            raise ValueError("the clusters were not refitted: call stability with n_refits above 0")
-        return plotting.cluster_stability(self.clusters, ax=ax)
 
     def words(self, group: GroupStability) -> str:
         """The line that a page or a terminal shows for a group: "5 columns always together, alcohol joins in 64"."""
