@@ -47,7 +47,7 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fit_chooses_and_writes_everything(wine_csv: str) -> None:
     done = run("fit", wine_csv, "--label", "kind")
     folder = Path("wine-blockmix")
-    assert {path.name for path in folder.iterdir()} == MIXTURE | {"selection.csv", "associations.csv"}
+    assert {path.name for path in folder.iterdir()} == MIXTURE | {"selection.csv"}
     model = blockmix.load(folder / "model.blockmix")
     rows, columns = lines_of(folder / "rows.csv"), lines_of(folder / "columns.csv")
     assert [row["id"] for row in rows] == list(wine()["id"])
@@ -159,7 +159,7 @@ def test_chosen_columns(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_demo_is_the_python_of_the_readme() -> None:
     done = run("demo")
-    assert {path.name for path in Path("blockmix-demo").iterdir()} == MIXTURE | {"selection.csv", "associations.csv"}
+    assert {path.name for path in Path("blockmix-demo").iterdir()} == MIXTURE | {"selection.csv"}
     assert "* smallest bic" in done.stdout
     summary = summary_of("blockmix-demo")
     assert summary["ari"] > 0.9
