@@ -202,7 +202,7 @@ def answer(model: Any, stability: Stability | None = None, table: Any = None) ->
         columns=_columns(model, groups, len(alone)),
         groups=tuple(groups),
         alone=tuple(alone),
-        trust=tuple(_trust(model, groups, stability)),
+        trust=(*_shared(model), *_trust(model, groups, stability)),
         names=tuple(names),
         warnings=tuple(getattr(model, "warnings_", ())),
     )
@@ -361,6 +361,37 @@ def _columns(model: Any, groups: Sequence[GroupAnswer], alone: int) -> str:
     return f"Column groups differ between clusters: {_joined(list(map(str, counts)))}{common}{rest}."
 
 
+def _shared(model: Any) -> Iterable[str]:
+    """What all columns share, and the split that stands out where the groups say little."""
+    single = np.ndim(model.column_labels_) == 1
+    blocks = [model.blocks_] if single else model.blocks_
+    splits = [getattr(model, "split_", None)] if single else getattr(model, "splits_", [None] * len(blocks))
+    numbers, names = [block.common.shape[1] for block in blocks], column_names(model)
+    if any(numbers):
+        shares = [float(((b.common**2).sum(axis=1) / b.variances).mean()) for b in blocks if b.common.size]
+        low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+        some = [named(model, "cluster", g) for g, q in enumerate(numbers) if q]
+        where, q = "" if len(some) == len(blocks) else f" in {_joined(some)}", max(numbers)
+        of = f"{low if low == high else f'{low} to {high}'} % of their variance"
+        factors = (
+            "a common factor"
+            if q == 1
+            else f"{'' if min(n for n in numbers if n) == q else 'up to '}{_word(q)} common factors"
+        )
+        yield f"On top of the groups all columns share {factors}{where}: {of}."
+    for g, split in enumerate(splits[:1] if getattr(model, "shared_covariance", False) else splits):
+        if split is not None:
+            where = f" in {named(model, 'cluster', g)}" if len(blocks) > 1 else ""
+            listed = "; ".join(
+                ", ".join(ranged([names[j] for j in group])) for group in split.partition.groups if len(group) > 1
+            )
+            count = _word(int((split.partition.sizes > 1).sum()))
+            text = (
+                f"No split{where} is certain. The one that stands out (silhouette {split.silhouette:.2f}) has {count}"
+            )
+            yield _cut(f"{text} groups: {listed}", 3 * _WIDTH)
+
+
 def _trust(model: Any, groups: Sequence[GroupAnswer], stability: Stability | None) -> Iterable[str]:
     """How clear the rows are and how often groups and clusters come back, or why that cannot be known."""
     if len(getattr(model, "weights_", ())) > 1:
@@ -389,8 +420,8 @@ def _trust(model: Any, groups: Sequence[GroupAnswer], stability: Stability | Non
         yield f"{text} {100 * least.stability:.0f} % on average ({name}: {least.verdict})."
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 2].rsplit(", ", 1)[0] + ", …"
+def _cut(line: str, width: int = _WIDTH) -> str:
+    return line if len(line) <= width else line[: width - 2].rsplit(", ", 1)[0] + ", …"
 
 
 def column_table(model: Any) -> Any:

@@ -52,8 +52,8 @@ _KINDS: dict[Any, str] = {
     bool: "converged_ _groups_chosen _is_embedded",
     str: "outcome_",
     Integral: "n_features_in_ n_vocabulary_ n_iter_",
-    Real: "log_likelihood_ common_correlation_",
-    tuple: "loadings_ block_shapes_",
+    Real: "log_likelihood_",
+    tuple: "loadings_ block_shapes_ splits_",
     list: "warnings_ few_rows_ starts_ topics_ term_groups_ group_names_ stable_terms_",
     np.ndarray: "log_likelihood_trace_ feature_names_in_ terms_ words_ importance_",
     Partition: "partition_",
@@ -131,9 +131,7 @@ def _check_factor(model: FactorBiclustering) -> None:
 
 def _check_block_diagonal(model: BlockDiagonalCovariance) -> None:
     """Refuse a covariance whose groups, location and blocks do not fit together."""
-    needed = (
-        "n_features_in_ location_ partition_ blocks_ shrinkage_ loadings_ block_shapes_ common_correlation_ linkage_"
-    )
+    needed = "n_features_in_ location_ partition_ blocks_ shrinkage_ loadings_ block_shapes_ linkage_"
     lengths = _lengths(model, needed)
     p, blocks, shapes, loadings = lengths["p"], model.blocks_, model.block_shapes_, model.loadings_
     require(isinstance(blocks, Blocks) and model.partition_ == blocks.partition, "blocks_ has other groups")

@@ -36,13 +36,19 @@ class ComponentView(NamedTuple):
     observed : array of shape (p, p) or None
         Correlation of the rows, weighted by their probability of the component; None without rows.
     tree : array of shape (p − 1, 4)
-        Linkage of the columns in SciPy's format, from the observed correlation if there is one.
+        Linkage of the columns in SciPy's format, from what remains of the observed correlation if there is one.
+    common : array of shape (p, p) or None
+        What common factors contribute to the correlations; None without any.
+    remaining : array of shape (p, p)
+        Observed correlation, or the estimated one, without the common factors; the observed one itself without any.
     """
 
     partition: Partition
     estimated: FloatArray
     observed: FloatArray | None
     tree: FloatArray
+    common: FloatArray | None
+    remaining: FloatArray
 
 
 def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | None, model: Any) -> ComponentView:
@@ -68,8 +74,15 @@ def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | No
         S = np.where(varies[:, None] & varies, S, 0.0)
         np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
         observed = correlation(S)
-    tree = tree_of(getattr(model, "grouping", None)).tree(estimated if observed is None else observed)
-    return ComponentView(block.partition, estimated, observed, tree)
+    common, remaining = None, estimated if observed is None else observed
+    if block.common.size:
+        loadings = block.common / np.sqrt(block.variances)[:, None]
+        common = loadings @ loadings.T
+        unique = 1 - np.minimum(common.diagonal(), 1 - 1e-6)
+        remaining = np.clip((remaining - common) / np.sqrt(unique * unique[:, None]), -1, 1)
+        np.fill_diagonal(remaining, 1.0)
+    tree = tree_of(getattr(model, "grouping", None)).tree(remaining)
+    return ComponentView(block.partition, estimated, observed, tree, common, remaining)
 
 
 def _pairwise_correlation(X: FloatArray, weights: FloatArray) -> FloatArray:

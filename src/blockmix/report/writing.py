@@ -101,6 +101,8 @@ def write_report(
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path is a {type(path).__name__}, not the name of a file: the order is model, path, X")
     check_is_fitted(model)
+    if traits is not None and not hasattr(traits, "keys"):
+        raise TypeError(f"traits is a {type(traits).__name__}: give a data frame or a dict of columns")
     known = ({} if labels is None else {"known class": labels}) | ({} if traits is None else {**traits})
     measured = stability if isinstance(stability, Stability) else None
     subject = subject_of(model, X, traits=known, row_names=row_names, stability=measured)
