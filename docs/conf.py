@@ -98,8 +98,10 @@ def _escape_bars(app: Any, what: str, name: str, obj: object, options: object, l
 
 # What people search for, and the page that answers it first: entries of the index outrank other results.
 ANSWERS = {
-    "survey": ["survey", "questionnaire", "likert", "latent profile", "psychometrics"],
-    "genes": ["genes", "module", "eigengene", "WGCNA modules"],
+    "survey": ["survey", "questionnaire", "likert", "psychometrics"],
+    "guide/profiles": ["latent profile", "latent profiles", "latent class"],
+    "genes": ["genes", "cells"],
+    "guide/modules": ["module", "modules", "eigengene"],
     "reviews": ["reviews", "texts"],
     "guide/missing": ["missing", "missing values", "NaN", "FIML"],
     "guide/outliers": ["outlier", "outliers"],
