@@ -69,6 +69,7 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
             yield f"correlations-{g + 1}", model.plot_correlations(X, g)
         if G > 1:
             yield "differences", model.plot_differences()
+        if G > 1 and not model.shared_covariance:
             yield "groups", model.plot_groups()
         if G > 1 and (group_numbers(model) >= 0).any():
             yield "profiles", model.plot_profiles()

@@ -557,7 +557,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     def plot_map(self, X: ArrayLike, *, ax: Axes | None = None) -> Axes:
         """The rows of X on the two axes that separate the clusters best, as on the page."""
         values, centers = self._array(X), Centers.of(self)
-        values = np.asarray(self.impute(values)) if hasattr(self, "impute") and np.isnan(values).any() else values
+        values = np.asarray(self.impute(X)) if np.isnan(values).any() and hasattr(self, "impute") else values
         axes, names = row_axes((values - centers.overall) / centers.scale, centers, self.blocks_)
         return plotting.row_map(axes, self.predict(X), self._called(), names, ax=ax)
 

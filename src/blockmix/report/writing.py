@@ -204,7 +204,6 @@ def _stability(stability: Stability) -> dict[str, Any]:
     ]
     return {
         "note": NOTE,
-        "headings": [stability.heading(g) for g in range(len(stability.partitions))],
         "groups": groups,
         "columns": np.round(stability.columns, 3).tolist(),
         "clusters": clusters,
