@@ -53,7 +53,7 @@ class Option:
 COUNT = {"min": 1}  # limits of a number
 SEED = Option("Random seed; the same seed gives the same result.", "N", limits={"min": 0, "max": 2**32 - 1})
 LABEL = Option("Column of known classes: not fitted, but compared with the clusters.", "COL", basic=True)
-APPEND = Option("Also write the whole table with cluster, probability and outlier score of each row.", basic=True)
+APPEND = Option("Write the whole table with the cluster, probability and group scores of each row.", basic=True)
 GROUPS = Option(f"Number of column groups, or a rule: {', '.join(RULES)}.", "N|RULE", RULES, numbers=True)
 SHRINKAGE = Option("Shrinks covariances towards the diagonal; for few rows.", "A", limits={"min": 0, "max": 0.99})
 TOP_VARIANCE = Option(
@@ -111,6 +111,10 @@ class FitOptions(ReadingOptions, WritingOptions):
     groups: Annotated[Any, GROUPS] = "auto"
     shrinkage: Annotated[float | None, SHRINKAGE] = None
     top_variance: Annotated[int | None, TOP_VARIANCE] = None
+    traits: Annotated[
+        str | None,
+        Option("Table of further columns, a line per row, to relate to clusters and scores.", "FILE"),
+    ] = None
     figures: Annotated[
         Any,
         Option("Write figures for a paper, as in pdf,png.", "FORMATS", ("pdf", "svg", "png"), many=True, basic=True),
@@ -198,3 +202,24 @@ class ImputeOptions(ReadingOptions):
         Path | None, Option("The completed table; FILE with -imputed.csv at its end by default.", "CSV", basic=True)
     ] = None
     raw_text: Annotated[bool, RAW_TEXT] = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ReplicateOptions(ReadingOptions):
+    """A saved model and rows that it was not fitted to."""
+
+    model: Annotated[Path, MODEL]
+    file: Annotated[str, FILE]
+    out: Annotated[Path | None, Option("Also write the table of groups to this csv file.", "CSV", basic=True)] = None
+    raw_text: Annotated[bool, RAW_TEXT] = False
+    seed: Annotated[int, SEED] = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PlanOptions:
+    """A saved model, and the numbers of rows to try."""
+
+    model: Annotated[Path, MODEL]
+    rows: Annotated[Any, Option("Numbers of rows to try.", "N,N", numbers=True, basic=True)] = "50,100,200,400"
+    draws: Annotated[int, Option("Tables that are drawn for each.", "N", limits=COUNT)] = 20
+    seed: Annotated[int, SEED] = 0

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from blockmix.blocks.blocks import Blocks
+from blockmix.blocks.moments import correlation
 from blockmix.estimators.stability import Stability
 from blockmix.partition import FloatArray, IntArray, column_names, leading_loadings
 from blockmix.plotting.views import aligned_labels
@@ -68,10 +70,34 @@ class Centers(NamedTuple):
         return cls(weights, overall, scale, standardized, apart, (standardized >= high) | (standardized <= low))
 
     def marks(self, g: int, most: int) -> tuple[IntArray, IntArray]:
-        """Columns in which cluster g is high, and low; those that single it out first, then by the difference."""
+        """Columns in which cluster g is high, and low; those that single it out first, then by the difference.
+
+        If some do in one direction, a direction without any is left out: there another cluster stands apart, not this.
+        """
         order = np.lexsort((-np.abs(self.apart[g]), ~self.singled[g]))
         order = order[np.abs(self.apart[g, order]) >= _APART]
-        return order[self.apart[g, order] > 0][:most], order[self.apart[g, order] < 0][:most]
+        both = [order[sign * self.apart[g, order] > 0][:most] for sign in (1, -1)]
+        told = [bool(len(part)) and bool(self.singled[g, part[0]]) for part in both]
+        high, low = (part if tells or not any(told) else part[:0] for part, tells in zip(both, told, strict=True))
+        return high, low
+
+
+def group_scores(centers: Centers, covariances: Iterable[Blocks]) -> list[list[tuple[IntArray, FloatArray]]]:
+    """Columns and mean score of each cluster, shape (G,), of the groups of several columns of each covariance.
+
+    The score of a group is the mean of its standardized columns; one that correlates negatively with the column of
+    strongest correlations counts with the opposite sign.
+    """
+    found: list[list[tuple[IntArray, FloatArray]]] = []
+    for covariance in covariances:
+        found.append([])
+        for block, group in zip(covariance.blocks, covariance.partition.groups, strict=True):
+            if len(group) > 1:
+                R = correlation(block)
+                central = np.abs(R).sum(axis=0).round(9).argmax()  # two columns tie: the first, whatever the rounding
+                signs = np.where(R[central] < 0, -1.0, 1.0)
+                found[-1].append((group, centers.standardized[:, group] @ signs / len(group)))
+    return found
 
 
 class GroupAnswer(NamedTuple):
@@ -126,23 +152,24 @@ class Answer:
     def __str__(self) -> str:
         lines = [self.head, *(f"  {name} ({rows}): {marks}" for name, rows, marks in self.clusters), self.columns]
         for group in self.groups[:_LISTED]:
-            lines.append(_cut(f"  {self.titled(group)}: {self.listed(group.columns)}"))
+            lines.append(_cut(f"  {self.titled(group)}: {', '.join(self.listed(group.columns))}"))
             lines += [f"    {group.words}"] if group.words else []
         n = len(self.groups) - _LISTED
         lines += [f"  and {n} more group{'s' * (n > 1)}: see column_table()"] if n > 0 else []
-        lines += [_cut(f"  alone ({len(self.alone)}): {self.listed(self.alone)}")] if self.alone else []
+        lines += [_cut(f"  alone ({len(self.alone)}): {', '.join(self.listed(self.alone))}")] if self.alone else []
         return "\n".join([*lines, *self.trust])
 
-    def listed(self, columns: Sequence[int]) -> str:
-        """The names of columns."""
-        return ", ".join(ranged([self.names[j] for j in columns]))
+    def listed(self, columns: Sequence[int]) -> list[str]:
+        """The names of columns, those with consecutive numbers together."""
+        return ranged([self.names[j] for j in columns])
 
     def html(self, more: str = "") -> str:
         """The answer for a notebook: plain elements, without scripts or styles of its own."""
         rows = [(name, str(n), marks) for name, n, marks in self.clusters]
-        groups = [(self.titled(group), self.listed(group.columns), group.words) for group in self.groups[:_LISTED]]
+        shown = self.groups[:_LISTED]
+        groups = [(self.titled(g), ", ".join(self.listed(g.columns)), g.words) for g in shown]
         groups += [(f"and {len(self.groups) - _LISTED} more", "", "")] * (len(self.groups) > _LISTED)
-        groups += [(f"alone ({len(self.alone)})", self.listed(self.alone), "")] * bool(self.alone)
+        groups += [(f"alone ({len(self.alone)})", ", ".join(self.listed(self.alone)), "")] * bool(self.alone)
         notes = "".join(f"<p>{escape(text)}</p>" for text in (*self.trust, *map("Warning: {}".format, self.warnings)))
         parts = [f"<p><b>{escape(self.head)}</b></p>", html_table(("Cluster", "Rows", "What marks it"), rows)]
         head = ("Group", "Columns", *["In resamples of the rows"] * any(group.words for group in self.groups))
@@ -163,8 +190,8 @@ def answer(model: Any, stability: Stability | None = None, table: Any = None) ->
     """
     names, is_mixture = column_names(model), hasattr(model, "weights_")
     G = len(model.weights_) if is_mixture else 1
+    check_names(model, G)
     groups, alone = _groups(model, stability)
-    check_names(model, G, groups)
     clusters: list[tuple[str, int, str]] = []
     if G > 1:
         centers, sizes = Centers.of(model), np.bincount(model.row_labels_, minlength=G).tolist()
@@ -175,7 +202,7 @@ def answer(model: Any, stability: Stability | None = None, table: Any = None) ->
         columns=_columns(model, groups, len(alone)),
         groups=tuple(groups),
         alone=tuple(alone),
-        trust=tuple(_trust(model, groups, stability)),
+        trust=(*_shared(model), *_trust(model, groups, stability)),
         names=tuple(names),
         warnings=tuple(getattr(model, "warnings_", ())),
     )
@@ -187,10 +214,10 @@ def named(model: Any, kind: str, number: int) -> str:
     return str(getattr(model, "names_", {}).get(name, name[0].upper() + name[1:]))
 
 
-def check_names(model: Any, G: int, groups: Iterable[GroupAnswer]) -> None:
+def check_names(model: Any, G: int) -> None:
     """Raise a ValueError unless `names_` names clusters and groups that there are."""
-    possible = {f"cluster {g + 1}" for g in range(G)} | {f"group {group.number + 1}" for group in groups}
-    given = getattr(model, "names_", {})
+    given, n_groups = getattr(model, "names_", {}), int(group_numbers(model).max()) + 1
+    possible = {f"cluster {g + 1}" for g in range(G)} | {f"group {k + 1}" for k in range(n_groups)}
     if not isinstance(given, dict) or not {*given} <= possible:
         wrong = given if not isinstance(given, dict) else next(key for key in given if key not in possible)
         raise ValueError(f"names_ has {wrong!r}: give a dict such as {{'cluster 1': 'calm', 'group 2': 'sleep'}}")
@@ -287,8 +314,9 @@ def _marks(centers: Centers, g: int, names: Sequence[str]) -> str:
             continue
         sizes = np.abs(centers.apart[g, columns])
         columns, sizes = columns[sizes >= 0.5 * sizes.max()], sizes[sizes >= 0.5 * sizes.max()]
-        listed = ranged([names[j] for j in np.sort(columns)]) if len(columns) > _MARKS else []
-        shown = listed if 0 < len(listed) <= _MARKS else [names[j] for j in columns[:_MARKS]]
+        listed = ranged([names[j] for j in np.sort(columns)])
+        shorter = len(listed) <= _MARKS and len(listed) < len(columns)
+        shown = listed if shorter else [names[j] for j in columns[:_MARKS]]
         reach = f"{sign}{sizes.min():.1f}" + (f" to {sign}{sizes.max():.1f}" if np.ptp(sizes) >= 0.05 else "")
         parts.append(f"{word} {', '.join(shown)} ({reach} sd)")
     return "; ".join(parts) or "no mean stands out: its columns vary together in another way"
@@ -319,6 +347,12 @@ def _groups(model: Any, stability: Stability | None) -> tuple[list[GroupAnswer],
 def _columns(model: Any, groups: Sequence[GroupAnswer], alone: int) -> str:
     """How many groups of columns there are, and whether they are the same in all clusters."""
     p, G = model.n_features_in_, len(np.atleast_2d(model.column_labels_))
+    if (split := getattr(model, "split_", None)) is not None:
+        several = [group for group in split.partition.groups if len(group) > 1]
+        listed = "; ".join(", ".join(ranged([column_names(model)[j] for j in group])) for group in several[:_MARKS])
+        more = f" and {len(several) - _MARKS} more" if len(several) > _MARKS else ""
+        start = "No columns go together beyond chance" if not groups else "No groups are worth their price"
+        return f"{start}; the split that stands out most is {listed}{more}."
     if not groups:
         return "No columns go together: each varies on its own" + (" in every cluster." if G > 1 else ".")
     rest = f"; {_word(alone)} {'column is' if alone == 1 else 'columns are'} alone" if alone else ""
@@ -331,6 +365,37 @@ def _columns(model: Any, groups: Sequence[GroupAnswer], alone: int) -> str:
     same = sum(len(group.clusters) == G for group in groups)
     common = f", {_word(same)} of them the same in all" if same else ""
     return f"Column groups differ between clusters: {_joined(list(map(str, counts)))}{common}{rest}."
+
+
+def _shared(model: Any) -> Iterable[str]:
+    """What all columns share, and the split that stands out where the groups say little."""
+    single = np.ndim(model.column_labels_) == 1
+    blocks = [model.blocks_] if single else model.blocks_
+    splits = [getattr(model, "split_", None)] if single else getattr(model, "splits_", [None] * len(blocks))
+    numbers, names = [block.common.shape[1] for block in blocks], column_names(model)
+    if any(numbers):
+        shares = [float(((b.common**2).sum(axis=1) / b.variances).mean()) for b in blocks if b.common.size]
+        low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+        some = [named(model, "cluster", g) for g, q in enumerate(numbers) if q]
+        where, q = "" if len(some) == len(blocks) else f" in {_joined(some)}", max(numbers)
+        of = f"{low if low == high else f'{low} to {high}'} % of their variance"
+        factors = (
+            "a common factor"
+            if q == 1
+            else f"{'' if min(n for n in numbers if n) == q else 'up to '}{_word(q)} common factors"
+        )
+        yield f"On top of the groups all columns share {factors}{where}: {of}."
+    for g, split in enumerate(splits[:1] if getattr(model, "shared_covariance", False) else splits):
+        if split is not None:
+            where = f" in {named(model, 'cluster', g)}" if len(blocks) > 1 else ""
+            listed = "; ".join(
+                ", ".join(ranged([names[j] for j in group])) for group in split.partition.groups if len(group) > 1
+            )
+            count = _word(int((split.partition.sizes > 1).sum()))
+            text = (
+                f"No split{where} is certain. The one that stands out (silhouette {split.silhouette:.2f}) has {count}"
+            )
+            yield _cut(f"{text} groups: {listed}", 3 * _WIDTH)
 
 
 def _trust(model: Any, groups: Sequence[GroupAnswer], stability: Stability | None) -> Iterable[str]:
@@ -361,41 +426,41 @@ def _trust(model: Any, groups: Sequence[GroupAnswer], stability: Stability | Non
         yield f"{text} {100 * least.stability:.0f} % on average ({name}: {least.verdict})."
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 2].rsplit(", ", 1)[0] + ", …"
+def _cut(line: str, width: int = _WIDTH) -> str:
+    return line if len(line) <= width else line[: width - 2].rsplit(", ", 1)[0] + ", …"
 
 
 def column_table(model: Any) -> Any:
     """The groups of the columns as a pandas data frame; see `Mixture.column_table`."""
-    names, numbers = np.array(column_names(model), dtype=object), group_numbers(model)
+    names, numbers = np.array(column_names(model), dtype=object), aligned_labels(np.atleast_2d(model.column_labels_))
     rows = numbers[:1] if getattr(model, "shared_covariance", False) else numbers
-    pandas, p = needed("pandas", "app"), len(names)
-    groups = pandas.array(rows.ravel() + 1, dtype="Int64")
-    groups[rows.ravel() < 0] = pandas.NA
-    sizes = np.concatenate([np.where(row < 0, 1, np.bincount(row + 1)[row + 1]) for row in rows])
-    columns = {"column": np.tile(names, len(rows)), "group": groups, "size": sizes}
-    columns |= {"loading": column_loadings(model)[: len(rows)].ravel()}
+    sizes = np.concatenate([np.bincount(row)[row] for row in rows])
+    columns: dict[str, Any] = {"column": np.tile(names, len(rows)), "group": rows.ravel() + 1, "size": sizes}
+    columns["loading"] = column_loadings(model)[: len(rows)].ravel()
     if any(key.startswith("group") for key in getattr(model, "names_", {})):
-        columns["name"] = ["alone" if k < 0 else named(model, "group", k) for k in rows.ravel().tolist()]
-    frame = pandas.DataFrame(columns)
+        pairs = zip(rows.ravel().tolist(), sizes.tolist(), strict=True)
+        columns["name"] = [named(model, "group", k) if size > 1 else "alone" for k, size in pairs]
+    frame = needed("pandas", "app").DataFrame(columns)
     if len(rows) > 1:
-        frame.insert(0, "cluster", np.repeat(np.arange(1, len(rows) + 1), p))
+        frame.insert(0, "cluster", np.repeat(np.arange(1, len(rows) + 1), len(names)))
     return frame
 
 
-def row_table(model: Any, X: Any) -> Any:
+def row_table(model: Any, index: Any, z: FloatArray, described: Sequence[dict[str, Any]]) -> Any:
     """Cluster, probability and distance of the rows as a pandas data frame; see `Mixture.row_table`."""
-    z, G = model.predict_proba(X), len(model.weights_)
-    labels, index = z.argmax(axis=1), getattr(X, "index", None)
+    labels, G = z.argmax(axis=1), z.shape[1]
     columns: dict[str, Any] = {"cluster": labels + 1}
     if any(key.startswith("cluster") for key in getattr(model, "names_", {})):
         columns["name"] = [named(model, "cluster", g) for g in labels.tolist()]
     columns["probability"] = z.max(axis=1) if G < 2 or model.n_features_in_ <= len(model.row_labels_) else np.nan
-    if hasattr(model, "group_distances"):
-        distances, columns_of = model.group_distances(X), group_texts(model)
-        far = np.nan_to_num(distances, nan=-1.0).argmax(axis=1)
-        columns |= {"outlier_score": np.nansum(distances, axis=1), "outlier": model.outliers(X)}
-        columns["farthest_group"] = [columns_of[g][k] for g, k in zip(labels.tolist(), far.tolist(), strict=True)]
+    if all(described):
+        scores, groups, seen = (
+            np.concatenate([part[name] for part in described])
+            for name in ("outlier_scores_", "outlier_groups_", "n_values_")
+        )
+        limits = model._outlier_limits(new=not np.array_equal(scores, model.outlier_scores_, equal_nan=True))
+        columns |= {"outlier_score": scores, "outlier": scores > limits[labels, seen]}
+        columns["farthest_group"] = label_numbers(model)[labels, groups]
     return needed("pandas", "app").DataFrame(columns, index=None if callable(index) else index)
 
 
@@ -409,10 +474,9 @@ def column_loadings(model: Any) -> FloatArray:
     return np.stack([leading_loadings(*pair) for pair in pairs])
 
 
-def group_texts(model: Any) -> list[list[str]]:
-    """The name of each group of each cluster by its label, or that of the column if it is alone."""
-    names, found = column_names(model), []
-    for labels, numbers in zip(np.atleast_2d(model.column_labels_), group_numbers(model), strict=True):
-        _, first = np.unique(labels, return_index=True)
-        found.append([names[j] if numbers[j] < 0 else named(model, "group", numbers[j]) for j in first.tolist()])
-    return found
+def label_numbers(model: Any) -> IntArray:
+    """Number of the group, from 1, of each label of each cluster, shape (G, most labels)."""
+    labels = np.atleast_2d(model.column_labels_)
+    numbers = np.zeros((len(labels), labels.max() + 1), dtype=np.intp)
+    np.put_along_axis(numbers, labels, aligned_labels(labels) + 1, axis=1)
+    return numbers
