@@ -112,8 +112,7 @@ class FitOptions(ReadingOptions, WritingOptions):
     shrinkage: Annotated[float | None, SHRINKAGE] = None
     top_variance: Annotated[int | None, TOP_VARIANCE] = None
     traits: Annotated[
-        str | None,
-        Option("Table of further columns, a line per row, to relate to clusters and scores.", "FILE"),
+        str | None, Option("Table of further columns, a line per row, to relate to clusters and scores.", "FILE")
     ] = None
     figures: Annotated[
         Any,
@@ -123,8 +122,7 @@ class FitOptions(ReadingOptions, WritingOptions):
         False
     )
     units: Annotated[
-        str | None,
-        Option("Column of what rows belong to, such as patients, which --stability resamples.", "COL"),
+        str | None, Option("Column of what rows belong to, such as patients, which --stability resamples.", "COL")
     ] = None
     resamples: Annotated[int, Option("Resamples for column groups.", "N", limits=COUNT)] = 100
     refits: Annotated[int, Option("Resamples for row clusters, which are fitted again.", "N", limits={"min": 0})] = 25
