@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import grouping, metrics, plotting, report
-    from blockmix.command import show_versions
+    from blockmix.command import show_versions, warm_up
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.discriminant import BlockDiscriminantAnalysis
     from blockmix.estimators.factor import FactorBiclustering
@@ -39,6 +39,7 @@ __all__ = [
     "report",
     "select",
     "show_versions",
+    "warm_up",
 ]
 
 # The module of each name that is not a module itself.
@@ -55,6 +56,7 @@ _HOMES = {
     "load": "estimators.models",
     "select": "selection",
     "show_versions": "command",
+    "warm_up": "command",
 }
 
 

@@ -214,3 +214,10 @@ def impute(options: ImputeOptions, line: str) -> None:
     from blockmix.command.model import write_completed
 
     write_completed(options)
+
+
+@app.command("warm-up")
+def warm_up() -> None:
+    """Compile what fits need and store it, so that the first fit starts at once: for images and CI."""
+    package.warm_up()
+    note("compiled and stored")
