@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from html import escape
 from itertools import product
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from blockmix.em.loop import Outcome, Progress
-from blockmix.estimators.answer import answer, html_table
+from blockmix.estimators.answer import answer
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.mixture import FitWarning, Mixture
 from blockmix.estimators.resampling import drawn_like, least_stable
@@ -246,16 +247,8 @@ class SelectionTable:
 
     def _repr_html_(self) -> str:
         """The answer of the best candidate, and the candidates, for a notebook."""
-        best = self._best_or_none()
-        head = ("", "Clusters", "Kind", "Parameters", *(name.upper() for name in CRITERIA), "Outcome")
-        lines = []
-        for row in self.rows:
-            figures = [f"{getattr(row, name):.1f}" for name in CRITERIA]
-            kind = ", ".join(f"{name}={value}" for name, value in row.kind.items())
-            mark = "best" * (row is best)
-            lines.append([mark, str(row.n_components), kind, str(row.n_parameters or ""), *figures, row.outcome])
-        table = html_table(head, lines)
-        return table if best is None or best.model is None else answer(best.model, table=self).html(table)
+        best, lines = self._best_or_none(), f"<pre>{escape(str(self))}</pre>"
+        return lines if best is None or best.model is None else answer(best.model, table=self).html(lines)
 
     def _reason(self) -> str:
         """Why the best row is the best, in one sentence."""

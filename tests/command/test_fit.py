@@ -441,3 +441,26 @@ def test_a_killed_fit_resumes_and_an_interrupted_one_is_kept(wine_csv: str) -> N
     before = Path(wine_csv).read_bytes()
     assert "wine.csv" in fails("fit", wine_csv, "--components", "2", "--checkpoint", wine_csv)
     assert Path(wine_csv).read_bytes() == before
+
+
+def test_traits_of_a_file_are_matched_by_row_names_or_by_order(wine_csv: str) -> None:
+    rng, frame = np.random.default_rng(0), wine()
+    price = frame["alcohol"] + rng.standard_normal(178)
+    traits = pd.DataFrame({"who": frame["id"], "price": price, "sort": rng.choice(["a", "b"], 178)})
+    traits.sample(frac=1, random_state=0).to_csv("traits.csv", index=False)
+    traits.drop(columns="who").to_csv("ordered.csv", index=False)
+    how = ("--components", "2", "--out", "out", "--traits")
+    run("fit", wine_csv, *how, "traits.csv")
+    found, scores = pd.read_csv("out/associations.csv"), pd.read_csv("out/scores.csv")
+    run("fit", wine_csv, *how, "ordered.csv")
+    assert found.equals(pd.read_csv("out/associations.csv"))
+    model = blockmix.load("out/model.blockmix")
+    X = wine()[list(model.feature_names_in_)]
+    np.testing.assert_allclose(scores.iloc[:, 1:], model.transform(X), atol=1e-4)
+    assert scores["id"].tolist() == frame["id"].tolist()
+    expected = model.associate(X, {"kind": frame["kind"], "price": price, "sort": traits["sort"]})
+    assert found["trait"].unique().tolist() == ["kind", "price", "sort"]
+    np.testing.assert_allclose(found["q"], expected["q"], rtol=1e-6)
+    traits[:10].to_csv("short.csv", index=False)
+    said = "no column of short.csv holds the row names, id, and it has 10 rows: give one for each row of wine.csv"
+    assert fails("fit", wine_csv, *how, "short.csv") == said

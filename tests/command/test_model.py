@@ -115,7 +115,7 @@ def test_stability_with_a_fit(wine_csv: str) -> None:
         assert int(line["size"]) == len(line["columns"].split("; ")) > 1
         assert line["in_words"].split(":")[0] in ("firm", "open", "chance")
     run("fit", wine_csv, "--components", "3", "--out", "out")
-    assert not Path("out/groups.csv").exists()  # that of the fit before would be another's
+    assert not Path("out/clusters.csv").exists()  # those of the fit before would be another's
 
 
 def test_stability_of_the_candidates(wine_csv: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from blockmix import BlockDiagonalCovariance, SelectionTable
 from blockmix.command import output
 from blockmix.command.options import FitOptions, ReadingOptions
-from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
+from blockmix.command.output import framed_cells, note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
 from blockmix.estimators.answer import group_numbers
@@ -25,6 +25,8 @@ from blockmix.rows.files import needed
 
 _SHOWN_MAPS = 8  # components with a correlation map of their own
 _DPI = 150
+_CLASSES = 20  # values of a column of the table that is a trait
+_NOTED = 0.05  # q of the associations that are listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,7 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
             yield f"correlations-{g + 1}", model.plot_correlations(X, g)
         if G > 1:
             yield "differences", model.plot_differences()
+        if G > 1 and not model.shared_covariance:
             yield "groups", model.plot_groups()
         if G > 1 and (group_numbers(model) >= 0).any():
             yield "profiles", model.plot_profiles()
@@ -125,14 +128,62 @@ def write_stability(folder: Path, stability: Stability, raw: bool) -> None:
             write_csv(folder / name, head, frame.round(3).values.tolist(), raw)
 
 
-def read_whole(file: str, options: ReadingOptions) -> Table:
+def write_scores(
+    folder: Path, table: Table, model: Any, others: dict[str, Any], traits: dict[str, Any], raw: bool
+) -> list[dict[str, Any]]:
+    """Write the scores of the rows, and how clusters and scores go with traits; returns what is beyond chance.
+
+    Of the other columns of the table, those of 2 to 20 values are traits.
+    """
+    X, few = table.X, {name for name, cells in others.items() if 1 < len({*cells} - {None}) <= _CLASSES}
+    names = model.get_feature_names_out().tolist()
+    if names:
+        scores = (
+            [str(name), *cells]
+            for name, cells in zip(table.row_names, model.transform(X).round(4).tolist(), strict=True)
+        )
+        write_csv(folder / output.SCORES, [table.named_by or "row", *names], scores, raw)
+    found = model.associate(X, {name: others[name] for name in others if name in few} | traits)
+    if len(found):
+        write_csv(folder / output.ASSOCIATIONS, *framed_cells(found.round({"estimate": 4, "low": 4, "high": 4})), raw)
+    columns = ["trait", "what", "kind", "estimate", "n", "q"]
+    return list(found.loc[found["q"] < _NOTED, columns].sort_values("q").to_dict("records"))
+
+
+def read_traits(file: str, table: Table) -> dict[str, Any]:
+    """The columns of a file with a line for each row of a table.
+
+    Lines are matched by the column that holds the row names, or else by their order.
+    """
+    whole = read_whole(file, ReadingOptions(), "--traits")
+    names, place = list(map(str, table.row_names)), None
+    keys = [name for name, cells in whole.texts.items() if table.named_by and {*names} <= {*cells}]
+    if keys:
+        lines = dict(zip(whole.texts.pop(keys[0]), range(whole.n_rows), strict=True))
+        place = [lines[name] for name in names]
+    elif whole.n_rows != len(names) if table.taken is None else whole.n_rows <= table.taken[-1]:
+        by_name = f"no column of {file} holds the row names, {table.named_by}, and it" if table.named_by else file
+        raise ValueError(f"{by_name} has {whole.n_rows} rows: give one for each row of {table.source}")
+    elif table.taken is not None:
+        place = list(table.taken)
+    traits: dict[str, Any] = {}
+    for name, cells in whole.texts.items():
+        chosen = cells if place is None else [cells[i] for i in place]
+        try:
+            traits[name] = np.array([np.nan if cell is None else float(cell) for cell in chosen])
+        except ValueError:
+            traits[name] = chosen
+    return traits
+
+
+def read_whole(file: str, options: ReadingOptions, option: str = "--append") -> Table:
     """All columns of a file as texts, to which `appended` adds."""
     if file == "-":
-        raise ValueError("standard input cannot be read twice: --append needs a file")
+        raise ValueError(f"standard input cannot be read twice: {option} needs a file")
     unchanged = ReadingOptions(encoding=options.encoding, header=options.header, layer=options.layer)
     whole = read_table(file, unchanged, None, ())
     if not whole.texts:
-        raise ValueError(f"{file} has no names of columns: --append needs them")
+        raise ValueError(f"{file} has no names of columns: {option} needs them")
     return whole
 
 

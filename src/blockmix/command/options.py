@@ -111,6 +111,10 @@ class FitOptions(ReadingOptions, WritingOptions):
     groups: Annotated[Any, GROUPS] = "auto"
     shrinkage: Annotated[float | None, SHRINKAGE] = None
     top_variance: Annotated[int | None, TOP_VARIANCE] = None
+    traits: Annotated[
+        str | None,
+        Option("Table of further columns, a line per row, to relate to clusters and scores.", "FILE"),
+    ] = None
     figures: Annotated[
         Any,
         Option("Write figures for a paper, as in pdf,png.", "FORMATS", ("pdf", "svg", "png"), many=True, basic=True),

@@ -72,7 +72,7 @@ class Comparison:
         return plotting.linked_correlations(*pair, names=self.names, ax=ax)
 
     def __str__(self) -> str:
-        lines = []
+        lines = list[str]()
         for row in self.groups.itertuples():
             words = f"{row.own}, group {row.group} ({row.columns}): {row.fate} in {row.other}, mean |r| {row.r_own:.2f}"
             words += f" and {row.r_other:.2f}, difference {row.difference:.2f} ({row.low:.2f} to {row.high:.2f})"
@@ -132,7 +132,7 @@ def compare(
     check_whole("n_resamples", n_resamples)
     parts, names, known = _parts(model, X, y)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    pandas, groups, means = needed("pandas", "app"), list[dict[str, Any]](), list[Any]()
+    pandas, groups, means = needed("pandas", "app"), list[Any](), list[Any]()
     for a, b in combinations(parts, 2):
         groups += _pair(a, b, names, n_resamples if known else 0, rng)
         means.append(pandas.DataFrame(_means(a, b, names, known)))
@@ -145,15 +145,8 @@ def compare(
     frame["differs"] = (frame["q"] < _LEVEL) if known else None
     note = f"p: {n_resamples} permutations of rows; q over {len(frame)} comparisons of groups." if known else _CIRCULAR
     correlations = tuple(correlations_of(part.scaled, part.present) for part in parts)
-    return Comparison(
-        frame,
-        columns,
-        tuple(part.name for part in parts),
-        tuple(part.partition for part in parts),
-        correlations,
-        tuple(names),
-        note,
-    )
+    texts, partitions = tuple(part.name for part in parts), tuple(part.partition for part in parts)
+    return Comparison(frame, columns, texts, partitions, correlations, tuple(names), note)
 
 
 def _parts(model: Any, X: Any, y: ArrayLike | None) -> tuple[list[_Part], list[str], bool]:
@@ -166,11 +159,8 @@ def _parts(model: Any, X: Any, y: ArrayLike | None) -> tuple[list[_Part], list[s
         names = [column_names(each) for each in model.values()]
         if any(others != names[0] for others in names):
             raise ValueError("the models have different columns: fit them to the same ones")
-        parts = [
-            _part(str(key), each, 0, matrix(each, X[key], allow_missing=True, reset=False))
-            for key, each in model.items()
-        ]
-        return parts, names[0], True
+        tables = {key: matrix(each, X[key], allow_missing=True, reset=False) for key, each in model.items()}
+        return [_part(str(key), each, 0, tables[key]) for key, each in model.items()], names[0], True
     check_is_fitted(model)
     mixture = getattr(model, "mixture_", model)
     blocks = getattr(mixture, "blocks_", ())
@@ -206,7 +196,7 @@ def scaled_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     return scaled / np.where(deviations > 0, deviations, 1), present.astype(float)
 
 
-def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.random.Generator) -> list[dict[str, Any]]:
+def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.random.Generator) -> list[Any]:
     """The groups of both parts of a pair, followed into the other."""
     groups = [(own, other, A) for own, other in ((a, b), (b, a)) for A in own.partition.groups if len(A) > 1]
     scaled, present = np.concatenate([a.scaled, b.scaled]), np.concatenate([a.present, b.present])
@@ -230,18 +220,9 @@ def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.ra
             chance = sign * (permuted[:, i] @ [1, -1])
             difference -= chance.mean()
             p = (1 + (np.abs(chance - chance.mean()) >= abs(difference)).sum()) / (1 + n_resamples)
-        table.append(
-            {
-                "own": own.name,
-                "other": other.name,
-                "group": own.numbers[A[0]],
-                "columns": ", ".join(names[j] for j in A),
-            }
-            | {"size": len(A)}
-            | dict(zip(("fate", "kept"), _fate(A, other.partition), strict=True))
-            | dict(zip(("r_own", "r_other"), both[i][::sign].tolist(), strict=True))
-            | {"difference": difference, "low": difference - half, "high": difference + half, "p": p}
-        )
+        about = own.name, other.name, own.numbers[A[0]], ", ".join(names[j] for j in A), len(A)
+        interval = difference, difference - half, difference + half
+        table.append((*about, *_fate(A, other.partition), *both[i][::sign].tolist(), *interval, p))
     return table
 
 

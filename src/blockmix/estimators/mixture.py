@@ -386,13 +386,14 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
             One line per trait with the clusters and with each score of `transform`:
 
             - ``trait``, ``what``: name of the trait; "clusters", or the name of the score.
-            - ``component``, ``group``: numbers of the score's component and group, from 0; −1 for what has none.
+            - ``cluster``, ``group``: numbers of the score's cluster and group as in `column_table`, from 1.
             - ``kind``: "η²", the share of a number's variance between clusters (or of a score's between the categories
               of a trait); "Cramér's V" of clusters and categories; "r" of scores and numbers.
             - ``estimate``, ``low``, ``high``: the effect and its 95 % interval.
             - ``n``: rows it rests on: for a score those of its component.
-            - ``p``, ``q``: probability of an effect as large if there is none (t, F and χ² tests), and the false
-              discovery rate (Benjamini and Hochberg) over all p of the table.
+            - ``p``, ``q``: probability of an effect as large if there is none, and the false discovery rate (Benjamini
+              and Hochberg) over all p of the table. Numbers count by their normal scores (van der Waerden), so that no
+              outlier makes a finding; where few rows share a value, rows are permuted, and p is at least 0.0001.
             - ``note``: why a number is NaN.
 
         Notes
@@ -556,7 +557,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     def plot_map(self, X: ArrayLike, *, ax: Axes | None = None) -> Axes:
         """The rows of X on the two axes that separate the clusters best, as on the page."""
         values, centers = self._array(X), Centers.of(self)
-        values = np.asarray(self.impute(values)) if hasattr(self, "impute") and np.isnan(values).any() else values
+        values = np.asarray(self.impute(X)) if np.isnan(values).any() and hasattr(self, "impute") else values
         axes, names = row_axes((values - centers.overall) / centers.scale, centers, self.blocks_)
         return plotting.row_map(axes, self.predict(X), self._called(), names, ax=ax)
 

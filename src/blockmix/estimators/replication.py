@@ -101,32 +101,24 @@ def replicate(model: Any, X_new: Any, *, random_state: RandomState = None) -> Re
     covariances = mixture.blocks_ if isinstance(mixture.blocks_, tuple) else (mixture.blocks_,)
     means = np.atleast_2d(mixture.means_ if hasattr(mixture, "means_") else mixture.location_)
     shares = getattr(mixture, "weights_", np.ones(1))
-    groups, clusters, names = list[dict[str, Any]](), list[dict[str, Any]](), column_names(model)
+    groups, clusters, names = list[tuple[Any, ...]](), list[tuple[Any, ...]](), column_names(model)
     numbers = group_numbers(mixture) + 1
     for g, covariance in enumerate(covariances):
         part, deviations = rows[labels == g].astype(float), np.sqrt(covariance.variances)
         scaled, present = scaled_rows(part)
-        R = correlations_of(scaled, present)
-        fitted = covariance.dense() / np.outer(deviations, deviations)
-        for A in covariance.partition.groups:
-            if len(A) > 1:
-                figures = _judged(scaled[:, A], present[:, A], fitted[np.ix_(A, A)], R, A, rng)
-                columns = {
-                    "cluster": g + 1,
-                    "group": numbers[g, A[0]],
-                    "columns": ", ".join(names[j] for j in A),
-                    "size": len(A),
-                }
-                groups.append(columns | {"rows": len(part)} | figures)
+        R, fitted = correlations_of(scaled, present), covariance.dense() / np.outer(deviations, deviations)
+        for A in (A for A in covariance.partition.groups if len(A) > 1):
+            about = g + 1, numbers[g, A[0]], ", ".join(names[j] for j in A), len(A), len(part)
+            groups.append((*about, *_judged(scaled[:, A], present[:, A], fitted[np.ix_(A, A)], R, A, rng)))
         counts = present.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             shift = (np.nansum(part, axis=0) / counts - means[g]) / deviations
         distance = float(np.sqrt(np.mean(shift[counts > 0] ** 2))) if counts.any() else np.nan
-        share = {"rows": len(part), "share": len(part) / len(rows), "share_fit": float(shares[g])}
-        clusters.append({"cluster": g + 1, **share, "distance": distance})
-    pandas = needed("pandas", "app")
+        clusters.append((g + 1, len(part), len(part) / len(rows), float(shares[g]), distance))
     heads = ["cluster", "group", "columns", "size", "rows", "gain", "se", "r_fit", "r_new", "z", "signs", "verdict"]
-    return Replication(pandas.DataFrame(groups, columns=heads), pandas.DataFrame(clusters))
+    of_clusters = ["cluster", "rows", "share", "share_fit", "distance"]
+    pandas = needed("pandas", "app")
+    return Replication(pandas.DataFrame(groups, columns=heads), pandas.DataFrame(clusters, columns=of_clusters))
 
 
 def _assigned(model: Any, X: Any) -> tuple[Any, FloatArray, IntArray]:
@@ -143,7 +135,7 @@ def _assigned(model: Any, X: Any) -> tuple[Any, FloatArray, IntArray]:
 
 def _judged(
     scaled: FloatArray, present: FloatArray, fitted: FloatArray, R: FloatArray, A: IntArray, rng: np.random.Generator
-) -> dict[str, Any]:
+) -> tuple[Any, ...]:
     """Figures and verdict of a group A from its rows, its fitted correlations and those of all columns in the rows."""
     c, p = len(A), len(R)
     new, pairs = R[np.ix_(A, A)], np.triu_indices(c, 1)
@@ -158,11 +150,8 @@ def _judged(
     correlated = float((together * new**2)[pairs].sum()) > chi2.ppf(_CHANCE, len(pairs[0]))
     verdict = "holds" if gain > _CLEAR * se else "changed" if gain < -_CLEAR * se else "unclear"
     verdict = "not found" if verdict != "holds" and not correlated else verdict
-    figures = {"gain": gain, "se": se, "r_fit": float(np.abs(fitted[pairs]).mean()), "r_new": r_new, "z": z}
-    return figures | {
-        "signs": max(agree, 1 - agree),
-        "verdict": verdict if len(gains) >= _LEAST_ROWS else "too few rows",
-    }
+    verdict = verdict if len(gains) >= _LEAST_ROWS else "too few rows"
+    return gain, se, float(np.abs(fitted[pairs]).mean()), r_new, z, max(agree, 1 - agree), verdict
 
 
 def _gains(scaled: FloatArray, present: FloatArray, R: FloatArray) -> FloatArray:

@@ -221,6 +221,7 @@ def row_map(
             label=name,
             rasterized=len(labels) > 5000,
         )
-    ax.legend(fontsize=points(8), frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": min(4, len(clusters))}
+    ax.legend(fontsize=points(8), frameon=False, **place)
     ax.set_xlabel(names[0])
     return _finished(ax, names[1], "")

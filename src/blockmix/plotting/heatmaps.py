@@ -342,7 +342,7 @@ def means_heatmap(
     """
     longest = max(map(len, rows), default=0)
     ax = axes_or_new(ax, 1.8 + 0.075 * longest + 0.75 * len(clusters), 1.4 + 0.24 * len(rows))
-    cells = [[f"{value:+.1f}".replace("-", "\N{MINUS SIGN}") for value in row] for row in values]
+    cells = [[f"{round(value, 1) + 0.0:+.1f}".replace("-", "\N{MINUS SIGN}") for value in row] for row in values]
     image = _draw_cells(ax, values, float(max(np.abs(values).max(initial=0), 1e-9)), cells, rows, clusters, title)
     color_scale(image, ax, "standard deviations", shrink=0.7)
     return ax

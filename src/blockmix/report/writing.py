@@ -101,6 +101,8 @@ def write_report(
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path is a {type(path).__name__}, not the name of a file: the order is model, path, X")
     check_is_fitted(model)
+    if traits is not None and not hasattr(traits, "keys"):
+        raise TypeError(f"traits is a {type(traits).__name__}: give a data frame or a dict of columns")
     known = ({} if labels is None else {"known class": labels}) | ({} if traits is None else {**traits})
     measured = stability if isinstance(stability, Stability) else None
     subject = subject_of(model, X, traits=known, row_names=row_names, stability=measured)
@@ -202,7 +204,6 @@ def _stability(stability: Stability) -> dict[str, Any]:
     ]
     return {
         "note": NOTE,
-        "headings": [stability.heading(g) for g in range(len(stability.partitions))],
         "groups": groups,
         "columns": np.round(stability.columns, 3).tolist(),
         "clusters": clusters,

@@ -7,7 +7,7 @@ const VERDICTS = { firm: "stays together in resamples of the rows", open: "some 
 function answerSection() {
   const { head, marks, columns, groups, alone, trust } = report.answer;
   const clusters = marks.map((text, g) => h("li", {}, mark(g), renamable(`cluster ${g + 1}`), " ",
-    h("span", { class: "size" }, count(report.summaries[g].rows ?? 0, "row")), h("span", { class: "marks" }, text)));
+    h("span", { class: "size" }, count(report.summaries[g].rows ?? 0, "row")), h("span", { class: "marks" }, text.replaceAll("–", "\u2060–\u2060"))));
   const line = (group) => {
     const some = group.clusters.length < report.summaries.length && report.isMixture;
     const where = some ? [" of ", group.clusters.flatMap((g, i) => [i ? ", " : "", calledCluster(g)])] : [];
@@ -35,9 +35,11 @@ function verdict(word) {
 }
 
 function notes() {
-  if (!report.warnings.length) return null;
-  const heading = h("p", {}, h("b", {}, report.warnings.length > 1 ? "What to know first" : "Know first"));
-  return h("div", { class: "warn", role: "note" }, heading, h("ul", {}, report.warnings.map((text) => h("li", {}, text))));
+  // The sentence on trust says that already.
+  const told = report.warnings.filter((text) => !text.startsWith("X has more columns than rows"));
+  if (!told.length) return null;
+  const heading = h("p", {}, h("b", {}, "What to know first"));
+  return h("div", { class: "warn", role: "note" }, heading, h("ul", {}, told.map((text) => h("li", {}, text))));
 }
 
 /** Small pictures, each a link to its section. */
