@@ -255,10 +255,10 @@ def importance_heatmap(
     with np.errstate(divide="ignore"):
         level = np.clip(np.log2(importance.T / 100), -2, 2)
     cells = [[f"{value:.0f}" if np.isfinite(value) else "" for value in row] for row in importance.T]
-    bar = _draw_cells(ax, level, 2, cells, groups, topics, 0.95, "importance, % of the average over all documents")
+    ax, bar = _draw_cells(ax, level, 2, cells, groups, topics, 0.95, "importance, % of the average over all documents")
     bar.set_ticks([-2, -1, 0, 1, 2], labels=["≤ 25", "50", "100", "200", "≥ 400"])
-    bar.mappable.axes.set_title(title, fontsize=points(10))
-    return bar.mappable.axes
+    ax.set_title(title, fontsize=points(10))
+    return ax
 
 
 def association_heatmap(table: Any, *, ax: Axes | None = None) -> Axes:
@@ -283,7 +283,7 @@ def association_heatmap(table: Any, *, ax: Axes | None = None) -> Axes:
         i, j = targets.index(target), traits.index(trait)
         level[i, j] = estimate**0.5 if kind == "η²" else estimate
         cells[i][j] = "" if np.isnan(estimate) else f"{estimate:.2f}{'*' if q < 0.05 else ''}"
-    ax = _draw_cells(ax, level, 1, cells, targets, traits, 0.6, "r, V or η (* q < 0.05)").mappable.axes
+    ax, _ = _draw_cells(ax, level, 1, cells, targets, traits, 0.6, "r, V or η (* q < 0.05)")
     ax.tick_params(axis="x", rotation=45 if max(map(len, traits)) > 6 else 0)
     return ax
 
@@ -299,7 +299,7 @@ def means_heatmap(values: FloatArray, rows: Sequence[str], clusters: Sequence[st
     """
     cells = [[f"{round(value, 1) + 0.0:+.1f}".replace("-", "\N{MINUS SIGN}") for value in row] for row in values]
     limit = float(max(np.abs(values).max(initial=0), 1e-9))
-    return _draw_cells(ax, values, limit, cells, rows, clusters, 0.75, "standard deviations").mappable.axes
+    return _draw_cells(ax, values, limit, cells, rows, clusters, 0.75, "standard deviations")[0]
 
 
 def _draw_cells(
@@ -311,8 +311,8 @@ def _draw_cells(
     columns: Sequence[str],
     width: float,
     unit: str,
-) -> Any:
-    """Draw signed values up to a limit as colors with the cells written on them; returns the color scale.
+) -> tuple[Axes, Any]:
+    """Draw signed values up to a limit as colors with the cells written on them; returns Axes and color scale.
 
     A new figure has room for the names, and columns of this width in inches.
     """
@@ -327,4 +327,4 @@ def _draw_cells(
     ax.set_xticks(range(len(columns)), columns, fontsize=points(8))
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
-    return color_scale(image, ax, unit, shrink=0.7)
+    return ax, color_scale(image, ax, unit, shrink=0.7)
