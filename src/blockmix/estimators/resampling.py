@@ -82,8 +82,8 @@ def mixture_stability(
 def quick_stability(model: Any, X: Any) -> Stability | None:
     """Resamples of the column groups alone, as many as take about five seconds; None for wider tables.
 
-    A resample takes up to 1 µs per pair of columns and covariance, 8 µs with common factors. The number does not depend on a clock, so that
-    the same fit has the same page.
+    A resample takes up to 1 µs per pair of columns and covariance, 8 µs with common factors. The number does not depend
+    on a clock, so that the same fit has the same page.
     """
     labels = np.unique(np.atleast_2d(model.column_labels_), axis=0)
     is_mixture = hasattr(model, "weights_")
