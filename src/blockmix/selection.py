@@ -421,8 +421,8 @@ def _fit(
         warnings.simplefilter("always", ConvergenceWarning)
         try:
             model.fit(search.X, sample_weight=search.sample_weight, callback=on_iteration)
-            own = isinstance(search.prototype.init, str) and not isinstance(model.init, str)
-            if own and candidate.kind.get("shared_covariance"):
+            shared = candidate.kind.get("shared_covariance")
+            if shared and isinstance(search.prototype.init, str) and not isinstance(model.init, str):
                 model = _better(search, model, earlier, on_iteration)
             seconds = time.perf_counter() - begin
             if search.stability and model.outcome_ != Outcome.INTERRUPTED.value:
