@@ -17,7 +17,7 @@ from blockmix.command.fit import row_lines
 from blockmix.command.options import TopicOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import stem_of
-from blockmix.command.table import Table
+from blockmix.command.table import Table, abridged
 from blockmix.estimators.importance import is_background
 from blockmix.metrics import npmi_coherence
 from blockmix.partition import FloatArray
@@ -25,7 +25,6 @@ from blockmix.partition import FloatArray
 TOPIC_HEAD: tuple[str, ...] = ("row", "topic", "probability")
 _AGREEMENT = 0.75  # share of the documents on which two halves must agree
 _LEAST_DOCUMENTS = 8  # for each topic
-_WIDTH = 80  # characters of the words of a number of topics
 
 
 def fit_topics(options: TopicOptions, line: str) -> None:
@@ -44,7 +43,7 @@ def fit_topics(options: TopicOptions, line: str) -> None:
         about: dict[str, Any] = {"kind": "topics", "folder": str(out), "blockmix": blockmix.__version__}
         about |= {"command": line, "file": table.source, "text": text, "rating": rating, "rows": len(texts)}
         about |= {"selection": tried, "reason": reason} if len(models) > 1 else {}
-        summary = about | _summary(best, table) | {"warnings": warnings}
+        summary = about | _about_topics(best, table) | {"warnings": warnings}
         with progress_bar("writing the results"):
             _write_files(folder, best, table, texts, ratings, values, summary, options)
     if options.json:
@@ -56,7 +55,7 @@ def fit_topics(options: TopicOptions, line: str) -> None:
     print(f"\nWritten to {out}: {', '.join(summary['files'])}")
 
 
-def _summary(model: TopicBiclustering, table: Table) -> dict[str, Any]:
+def _about_topics(model: TopicBiclustering, table: Table) -> dict[str, Any]:
     """What summary.json says about the topics."""
     sizes = {"n_topics": "topics_", "n_groups": "term_groups_", "n_terms": "terms_", "unclear": "unclear_"}
     named = [vars(topic) | {"documents": [str(table.row_names[i]) for i in topic.documents]} for topic in model.topics_]
@@ -183,6 +182,5 @@ def _comparison(tried: Sequence[dict[str, Any]], place: int, reason: str) -> Ite
     for i, line in enumerate(tried):
         agreement = "–" if line["agreement"] is None else f"{100 * line['agreement']:.0f} %"
         mark = "*" if i == place else " "
-        says = line["says"] if len(line["says"]) <= _WIDTH else line["says"][: _WIDTH - 1] + "…"
-        yield f"{mark}{line['n_topics']:>7}{agreement:>11}{line['coherence']:>11.3f}  {says}"
+        yield f"{mark}{line['n_topics']:>7}{agreement:>11}{line['coherence']:>11.3f}  {abridged(line['says'], 80)}"
     yield f"* {reason}"
