@@ -170,7 +170,8 @@ def assert_same(a: TopicBiclustering, b: TopicBiclustering) -> None:
     assert_array_equal(a.terms_, b.terms_)
     assert_array_equal(a.term_labels_, b.term_labels_)
     assert_allclose(a.importance_, b.importance_, rtol=1e-8)
-    assert a.group_names_ == b.group_names_
+    # In any order: with twice the rows the penalty of the covariance weighs half, and words of nearly one weight swap.
+    assert [sorted(name.split(", ")) for name in a.group_names_] == [sorted(name.split(", ")) for name in b.group_names_]
     assert [t.mean_rating for t in a.topics_] == pytest.approx([t.mean_rating for t in b.topics_])
 
 

@@ -91,8 +91,7 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
         table = _table_to_fit(options) if table is None else table
         whole = read_whole(options.file, options) if getattr(options, "append", False) else None
         traits = {} if options.traits is None else read_traits(options.traits, table)
-        doubts = table.sentinels()
-        table, fitted = fit(table, options)
+        doubts, (table, fitted) = table.sentinels(), fit(table, options)
         fitted = replace(fitted, warnings=[*doubts, *(fitted.warnings or ())])
         if not fitted.interrupted:
             try:
@@ -101,7 +100,7 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
             except KeyboardInterrupt:  # the fit is kept
                 fitted = replace(fitted, interrupted=True)
         summary = {"kind": kind, "folder": str(out)} | _summary(table, fitted, options, line)
-        _write(folder, table, whole, traits, fitted, summary, options)
+        _write(folder, (table, whole), traits, fitted, summary, options)
     if options.json:
         output.write_json(summary)
     else:
@@ -158,16 +157,10 @@ def _fitted_mixture(table: Table, options: MixtureOptions) -> tuple[Table, Fitte
             model = GaussianBiclustering(options.components[0], options.groups[0], **settings)
             model.fit(X, callback=iterated, checkpoint=options.checkpoint)
         else:
-            selection = select(
-                X,
-                options.components,
-                options.groups,
-                criterion=options.criterion,
-                callback=lambda event: update(event.done / event.total),
-                on_iteration=iterated,
-                stability=options.stability and options.refits > 0 and table.in_memory,
-                **settings,
-            )
+            settings |= {"criterion": options.criterion, "on_iteration": iterated}
+            settings["callback"] = lambda event: update(event.done / event.total)
+            settings["stability"] = options.stability and options.refits > 0 and table.in_memory
+            selection = select(X, options.components, options.groups, **settings)
             model = selection.best_.model
             if ": " in selection.best_.outcome:
                 warnings.warn(selection.best_.outcome.partition(": ")[2], stacklevel=1)
@@ -217,16 +210,12 @@ def compiling() -> Iterator[None]:
     output.raise_dropped(before)
 
 
-def _write(
-    folder: Path,
-    table: Table,
-    whole: Table | None,
-    traits: dict[str, Any],
-    fitted: Fitted,
-    summary: dict[str, Any],
-    options: FitOptions,
-) -> None:
-    """Write the model, its tables, figures and page, and the completed summary."""
+def _write(folder: Path, tables: Any, traits: dict[str, Any], fitted: Fitted, summary: Any, options: Any) -> None:
+    """Write the model, its tables, figures and page, and the completed summary.
+
+    The tables are that of the fit and, for --append, that of the file.
+    """
+    table, whole = tables
     model, selection, X = fitted.model, fitted.selection, table.X
     with progress_bar("writing the results", rows=X):
         model.save(folder / output.MODEL)
@@ -366,13 +355,11 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
 
 def agreement(table: Table, label: str, clusters: IntArray) -> float:
     """Adjusted Rand index of clusters and known classes, over the rows that have one; -1 is a text without a topic."""
-    labels = table.texts[label]
-    number = {text: k for k, text in enumerate(dict.fromkeys(labels))}  # numbers take less memory than texts
-    codes = np.array([-1 if text is None else number[text] for text in labels])
-    labelled = codes >= 0
-    if not labelled.any():
+    number = {text: k for k, text in enumerate(dict.fromkeys(table.texts[label]))} | {None: -1}
+    codes = np.array([number[text] for text in table.texts[label]])  # numbers take less memory than texts
+    if codes.max() < 0:
         raise ValueError(f"the column {label!r} of {table.source} is empty: there is nothing to compare")
-    return adjusted_rand(codes[labelled], clusters[labelled])
+    return adjusted_rand(codes[codes >= 0], clusters[codes >= 0])
 
 
 def _print_summary(summary: dict[str, Any], fitted: Fitted) -> None:

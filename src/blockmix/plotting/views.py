@@ -17,11 +17,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.extmath import randomized_svd
 
 from blockmix.blocks.blocks import Blocks
-from blockmix.blocks.moments import Moments, correlation
+from blockmix.blocks.moments import correlation
 from blockmix.grouping.grouping import tree_of
 from blockmix.partition import FloatArray, IntArray, Partition
-
-_CHUNK = 65_536  # rows
 
 
 class ComponentView(NamedTuple):
@@ -57,23 +55,7 @@ def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | No
     A column that does not vary is uncorrelated with all others. With missing values, the correlation of two columns is
     that of the rows that have both.
     """
-    estimated, observed, total = correlation(block.dense()), None, None
-    if X is not None and np.isnan(X).any():
-        observed = _pairwise_correlation(X, np.ones(len(X)) if weights is None else weights)
-    elif X is not None:
-        for start in range(0, len(X), _CHUNK):  # in chunks: selecting and centering the rows copies them
-            rows, counts = X[start : start + _CHUNK], None if weights is None else weights[start : start + _CHUNK]
-            if counts is not None:
-                counted = counts > 1e-9  # rows of other components would only cost time
-                rows, counts = rows[counted], counts[counted]
-            moments = Moments.of(rows.astype(float, copy=False), counts)
-            total = moments if total is None else total.merge(moments)
-        assert total is not None
-        S = total.scatter
-        varies = S.diagonal() > 0
-        S = np.where(varies[:, None] & varies, S, 0.0)
-        np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
-        observed = correlation(S)
+    estimated, observed = correlation(block.dense()), None if X is None else observed_correlation(X, weights)
     common, remaining = None, estimated if observed is None else observed
     if block.common.size:
         loadings = block.common / np.sqrt(block.variances)[:, None]
@@ -85,13 +67,17 @@ def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | No
     return ComponentView(block.partition, estimated, observed, tree, common, remaining)
 
 
-def _pairwise_correlation(X: FloatArray, weights: FloatArray) -> FloatArray:
+def observed_correlation(X: FloatArray, weights: FloatArray | None) -> FloatArray:
     """Σ z_i z_j / √(Σ z_i² Σ z_j²) over the rows that have both columns; z is the difference from a column's mean."""
-    present = (~np.isnan(X)).astype(float)
-    root = np.sqrt(weights)[:, None]
+    if weights is not None:
+        counted = weights > 1e-9  # rows of other components would only cost time
+        X, weights = X[counted], weights[counted]
+    weights = np.ones(len(X)) if weights is None else weights
+    Z = X - np.nan_to_num(np.fmin.reduce(X)).astype(float)  # a constant column is exactly 0
+    present = ~np.isnan(Z)
     total = np.maximum(weights @ present, np.finfo(float).tiny)
-    Z = np.where(present > 0, X - (weights @ np.nan_to_num(X.astype(float))) / total, 0.0) * root
-    squares = (Z**2).T @ present
+    Z = np.where(present, Z - (weights @ np.nan_to_num(Z)) / total, 0.0) * np.sqrt(weights)[:, None]
+    squares = (Z**2).sum(axis=0)[:, None] if present.all() else (Z**2).T @ present.astype(float)
     norms = np.sqrt(squares * squares.T)
     R: FloatArray = np.divide(Z.T @ Z, norms, out=np.zeros_like(norms), where=norms > 0)
     np.fill_diagonal(R, 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -77,13 +77,14 @@ def write_topics(
             raise ValueError(f"{name} has {n} entries for the {N} documents of the fit: give one for each")
     texts = None if documents is None or is_matrix(documents) else as_texts(documents)
     rated, listed = as_ratings(ratings, N), list(range(N) if names is None else names)
+    given = _Documents(texts, rated, listed)
     levels = np.unique([] if rated is None else rated)
     levels = levels[:0] if len(levels) > _MAX_LEVELS else levels
     document = {
         "title": title or f"Topics of {N} documents",
         "estimator": type(model).__name__,
         "facts": _topic_facts(model, rated),
-        "topics": [_topic(model, g, levels, texts, rated, listed) for g in range(len(model.topics_))],
+        "topics": [_topic(model, g, levels, given) for g in range(len(model.topics_))],
         "groups": [_group(model, k) for k in range(len(model.term_groups_))],
         "stable": model.stable_terms_,
         "importance": [[finite(cell, 1) for cell in row] for row in model.importance_.tolist()],
@@ -93,7 +94,7 @@ def write_topics(
         "agreement": model.agreement_,
         "unclear": len(model.unclear_),
         "withoutTopic": len(model.without_terms_),
-        "map": None if documents is None else _map(model, documents, embeddings, texts, rated, listed),
+        "map": None if documents is None else _map(model, model.predict_proba(documents, embeddings=embeddings), given),
         "by": None if by is None else _shares(model, *by),
         "reason": reason,
         "isText": texts is not None,
@@ -103,6 +104,26 @@ def write_topics(
     write_page(document, (*SHARED, "raster", "topics"), path)
 
 
+class _Documents(NamedTuple):
+    """What is known of the documents beside their topics."""
+
+    texts: list[str | bytes] | None
+    ratings: FloatArray | None
+    names: Sequence[object]
+
+    def name(self, i: int) -> str:
+        return short(str(self.names[i]))
+
+    def rating(self, i: int) -> float | None:
+        return None if self.ratings is None else finite(self.ratings[i])
+
+    def text(self, i: int, width: int, space: str = "") -> str | None:
+        """The beginning of a text, with single spaces if one is given."""
+        text = "" if self.texts is None else self.texts[i]
+        text = text.decode() if isinstance(text, bytes) else text
+        return None if self.texts is None else short(space.join(text.split()) if space else text, width)
+
+
 def _group(model: TopicBiclustering, k: int) -> dict[str, Any]:
     """A group of terms and their weights."""
     terms, weights = zip(*model.term_groups_[k], strict=True)
@@ -110,16 +131,8 @@ def _group(model: TopicBiclustering, k: int) -> dict[str, Any]:
     return about | {"terms": terms, "weights": np.round(weights, 3).tolist()}
 
 
-def _map(
-    model: TopicBiclustering,
-    documents: Any,
-    embeddings: ArrayLike | None,
-    texts: Sequence[str | bytes] | None,
-    ratings: FloatArray | None,
-    names: Sequence[object],
-) -> dict[str, Any]:
+def _map(model: TopicBiclustering, probabilities: FloatArray, given: _Documents) -> dict[str, Any]:
     """Places of topics and of at most 2500 documents, and what the page says about these."""
-    probabilities = model.predict_proba(documents, embeddings=embeddings)
     centers, radii = topic_places(probabilities, model.labels_)
     places = document_places(probabilities, model.labels_, centers, radii)
     with_topic = np.flatnonzero(model.labels_ >= 0)
@@ -129,9 +142,9 @@ def _map(
         **{"centers": np.round(centers, 4).tolist(), "radii": np.round(radii, 4).tolist(), "x": x, "y": y},
         "topics": model.labels_[shown].tolist(),
         "probabilities": np.round(model.probabilities_[shown], 2).tolist(),
-        "names": [short(str(names[i])) for i in shown],
-        "ratings": None if ratings is None else [finite(ratings[i]) for i in shown],
-        "texts": None if texts is None else [short(" ".join(_decoded(texts[i]).split()), _MAX_HOVER) for i in shown],
+        "names": [given.name(i) for i in shown],
+        "ratings": None if given.ratings is None else [given.rating(i) for i in shown],
+        "texts": None if given.texts is None else [given.text(i, _MAX_HOVER, " ") for i in shown],
         "of": len(with_topic),
     }
 
@@ -191,10 +204,6 @@ def _shares(model: TopicBiclustering, name: str, values: ArrayLike) -> dict[str,
     return about | {key: [[finite(cell, 4) for cell in row] for row in rows] for key, rows in figures.items()}
 
 
-def _decoded(text: str | bytes) -> str:
-    return text.decode() if isinstance(text, bytes) else text
-
-
 def _topic_facts(model: TopicBiclustering, ratings: FloatArray | None) -> list[dict[str, str]]:
     N, unclear = len(model.labels_), len(model.unclear_)
     facts = [
@@ -213,23 +222,12 @@ def _topic_facts(model: TopicBiclustering, ratings: FloatArray | None) -> list[d
     return [{"name": name, "value": value, "note": note} for name, value, note in facts]
 
 
-def _topic(
-    model: TopicBiclustering,
-    g: int,
-    levels: FloatArray,
-    texts: Sequence[str | bytes] | None,
-    ratings: FloatArray | None,
-    names: Sequence[object],
-) -> dict[str, Any]:
+def _topic(model: TopicBiclustering, g: int, levels: FloatArray, given: _Documents) -> dict[str, Any]:
     """One topic: its size, how often each rating occurs, its important term groups and its typical documents."""
-    topic, own = model.topics_[g], None if ratings is None else ratings[model.labels_ == g]
+    topic, own = model.topics_[g], None if given.ratings is None else given.ratings[model.labels_ == g]
+    likely = np.round(model.probabilities_, 2).tolist()
     documents = [
-        {
-            "name": short(str(names[i])),
-            "rating": None if ratings is None else finite(ratings[i]),
-            "text": None if texts is None else short(_decoded(texts[i]), _MAX_TEXT),
-            "probability": round(float(model.probabilities_[i]), 2),
-        }
+        {"name": given.name(i), "rating": given.rating(i), "text": given.text(i, _MAX_TEXT), "probability": likely[i]}
         for i in topic.documents
     ]
     return {
