@@ -31,6 +31,7 @@ FOLDERS: dict[str, set[str]] = {
     "plotting": DRAWING,
     "metrics": set(),
     "estimators": FILES | FRAMES | DRAWING | {"print"},
+    "comparison": FRAMES | DRAWING,
     "selection": FILES | FRAMES | DRAWING | {"print"},
     "datasets": set(),
     "report": FILES | FRAMES,

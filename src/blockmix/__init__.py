@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import datasets, grouping, metrics, plotting, report
     from blockmix.command import show_versions
+    from blockmix.comparison import SelectionTable
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.factor import FactorBiclustering
     from blockmix.estimators.gaussian import GaussianBiclustering
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from blockmix.estimators.topics import TopicBiclustering
     from blockmix.grouping import GroupingWarning
     from blockmix.partition import Partition
-    from blockmix.selection import SelectionTable, SelectionWarning, select
+    from blockmix.selection import SelectionWarning, select
 
 __version__ = "0.1.0"
 
@@ -47,7 +48,7 @@ _HOMES = {
     "GaussianBiclustering": "estimators.gaussian",
     "GroupingWarning": "grouping",
     "Partition": "partition",
-    "SelectionTable": "selection",
+    "SelectionTable": "comparison",
     "SelectionWarning": "selection",
     "TopicBiclustering": "estimators.topics",
     "load": "estimators.models",

@@ -23,12 +23,12 @@ from blockmix.command.options import FitOptions, MixtureOptions, ReadingOptions,
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
+from blockmix.comparison import CRITERIA
 from blockmix.estimators.mixture import Mixture, probabilities, tells_rows_apart
 from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray, column_names
 from blockmix.rows import Chunk, one_blas_thread
-from blockmix.selection import CRITERIA
 
 # Matrices of p × p numbers, and copies of the table, at the peak of a fit, its regroup. With many columns and few rows
 # only the distances are p × p; else scatter, covariance, correlation, its definite form, that in the order of the tree,

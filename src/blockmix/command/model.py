@@ -28,10 +28,10 @@ from blockmix.command.output import note, progress_bar, warnings_collected, writ
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Names, Table, print_notes
 from blockmix.command.topics import TOPIC_HEAD
+from blockmix.comparison import CRITERIA, KINDS, SelectionRow
 from blockmix.estimators.validation import takes_missing
 from blockmix.files.archive import replacing
 from blockmix.partition import IntArray
-from blockmix.selection import CRITERIA, KINDS, SelectionRow
 
 _MARK = b'id="report-data"'  # in every page that blockmix writes
 

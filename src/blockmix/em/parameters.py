@@ -17,6 +17,7 @@ from scipy.stats import beta, f
 from blockmix.blocks.blocks import SMALL, Blocks, block_of
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk
+from blockmix.rows.powers import Powers
 
 _CLEAN = 0.999  # share of the rows of a normal component that are not outliers
 _LEAST_FREEDOM = 4.5  # from which a score has a variance
@@ -66,13 +67,15 @@ class Parameters:
     """Weights (G,), means (G, p) and block-diagonal covariances, in double precision.
 
     With `degrees_of_freedom` (G,) components are t distributions whose scale matrices take the place of the
-    covariances; None is the normal mixture.
+    covariances; None is the normal mixture. With `powers` they are those of powered columns; None is columns as they
+    are.
     """
 
     weights: FloatArray
     means: FloatArray
     blocks: Blocks
     degrees_of_freedom: FloatArray | None = None
+    powers: Powers | None = None
 
     @cached_property
     def summaries(self) -> Summaries:
@@ -110,7 +113,8 @@ class Parameters:
 
     def in_units(self, location: FloatArray, scale: FloatArray) -> Parameters:
         """The same mixture for columns x·scale + location."""
-        return replace(self, means=self.means * scale + location, blocks=self.blocks.scaled(scale))
+        powers = None if self.powers is None else self.powers.in_units(location, scale)
+        return replace(self, means=self.means * scale + location, blocks=self.blocks.scaled(scale), powers=powers)
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,8 @@ def log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | 
         u = student(joint, density.level, density.freedom, chunk.observed, chunk.X.shape[1])
     if gain is not None:
         joint += gain
+    if chunk.gain is not None:
+        joint += chunk.gain[:, None]
     lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
     if len(lost):
         joint[lost] = _beyond(chunk.take(lost), density)
@@ -223,14 +229,15 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     from blockmix.em.kernels import block_distances
     from blockmix.em.missing_kernels import TILE
 
-    partitions = parameters.blocks.layout.partitions
+    partitions, largest = parameters.blocks.layout.partitions, np.finfo(chunk.X.dtype).max
+    chunk = chunk.powered(parameters.powers)
     density, gain = parameters.density(chunk.has_missing), np.empty(TILE) if chunk.has_missing else None
     distances = np.full((len(labels), max(partition.n_groups for partition in partitions)), np.nan)
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
         of_component = np.empty((len(rows), partitions[g].n_groups))
         block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, of_component)
-        distances[rows, : of_component.shape[1]] = np.minimum(of_component, np.finfo(chunk.X.dtype).max)
+        distances[rows, : of_component.shape[1]] = np.minimum(of_component, largest)
     return distances
 
 

@@ -100,7 +100,7 @@ def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None
     present = parameters.degrees_of_freedom
     assert present is not None
     candidates = np.column_stack([present, np.tile(_GRID, (len(present), 1))])
-    density = parameters.density(rows.has_missing)
+    rows, density = rows.powered(parameters.powers), parameters.density(rows.has_missing)
     sums = rows.map_sum(partial(_chunk_profile, density=density, candidates=candidates))
     best = sums.argmax(axis=1, keepdims=True)
     gain = np.take_along_axis(sums, best, axis=1).sum() - sums[:, 0].sum()

@@ -31,6 +31,7 @@ from blockmix.grouping.best_cut import takes_gram
 from blockmix.grouping.grouping import Grouping, Rule, check_n_groups
 from blockmix.partition import BoolArray, FloatArray, IntArray, RandomState, bic_price
 from blockmix.rows import ArrayRows, Chunk, Rows, one_blas_thread
+from blockmix.rows.powers import Powers
 
 _SMALL = 0.2  # of an equal share of the rows, below which a component is looked at
 _WIDE = 10.0  # times the variance of the other components, from which its rows may be outliers
@@ -59,6 +60,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         ``"t"`` makes the components multivariate t distributions, one number of degrees of freedom each, in which
         outliers have little weight. Their blocks are scale matrices then: the covariance is ν / (ν − 2) times as
         large, and does not exist for ν ≤ 2.
+    columns : {"linear", "power"}, default="linear"
+        ``"power"`` fits an exponent to each column whose rows are skewed within the clusters, and takes its power, see
+        `rows.powers`. An exponent counts as a parameter, and BIC compares both choices.
     shrinkage : float in [0, 1) or None
         Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
         times the rows of an average component. Use it where a component has fewer rows than a block has columns.
@@ -78,6 +82,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     ----------
     weights_ : array of shape (G,)
     means_ : array of shape (G, p)
+        Like the covariances and all that is made of them, they are those of ``powered(X)``, which is X itself unless
+        columns have powers. See `centers_` for the units of X.
     blocks_ : tuple of G Blocks
         Covariances in factored form; the same object G times with a shared covariance.
     covariances_ : array of shape (G, p, p)
@@ -104,7 +110,11 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         Every start, the winner first.
     n_parameters_ : int
         G − 1 + Gp + the parameters of the distinct blocks: c(c+1)/2 of a full one, fewer in other shapes; G more with
-        ``tails="t"``.
+        ``tails="t"``, and the exponents other than 1.
+    powers_ : array of shape (p,)
+        Exponent of each column, from 0, a logarithm, to 2; 1 leaves a column as it is.
+    centers_ : array of shape (G, p)
+        Centers of the components in the units of X: the means, or the medians of columns with a power.
     degrees_of_freedom_ : array of shape (G,)
         How heavy the tails of each component are, from 1 to 200; infinite for normal ones.
     partition_price_ : float
@@ -152,6 +162,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         block_model: str | int | BlockModel = "auto",
         shared_covariance: bool = False,
         tails: str = "normal",
+        columns: str = "linear",
         shrinkage: float | None = None,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -165,6 +176,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         self.block_model = block_model
         self.shared_covariance = shared_covariance
         self.tails = tails
+        self.columns = columns
         self.shrinkage = shrinkage
         self.tol = tol
         self.max_iter = max_iter
@@ -180,13 +192,14 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def impute(self, X: Any) -> Any:
         """Rows with their missing values replaced by their expectations given the other values of the row.
 
-        Σ_g z_g E(x_m | x_o, g). Values that are present stay as they are, to the last bit. A pandas or polars data
-        frame gives a data frame, everything else an array of shape (N, p).
+        Σ_g z_g E(x_m | x_o, g), of powered values where columns have powers. Values that are present stay as they are,
+        to the last bit. A pandas or polars data frame gives a data frame, everything else an array of shape (N, p).
         """
         check_is_fitted(self)
         rows = rows_to_score(self, X, cast=False)
         density = self._parameters.density(missing=True)
-        complete = partial(_completed, scorer=self._scorer(), density=density, dtype=self.means_.dtype)
+        settings: dict[str, Any] = {"scorer": self._scorer(), "density": density, "dtype": self.means_.dtype}
+        complete = partial(_completed, powers=self._parameters.powers, **settings)
         with one_blas_thread():
             values = np.concatenate(list(rows.map(complete)))
         if isinstance(rows, ArrayRows) and (hasattr(X, "isetitem") or hasattr(X, "with_columns")):
@@ -252,11 +265,13 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             price=bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
             total_weight=rows.total_weight,
             heavy=self.tails == "t",
+            powered=self.columns == "power",
             as_rows=as_rows,
         )
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
-        self._parameters = parameters.in_units(rows.location, rows.scale)
+        units = parameters.powers or rows
+        self._parameters = parameters.in_units(units.location, units.scale)
         self._groups_chosen = self._n_groups(rows.n_columns)[1]
         self.block_rows_ = supporting_rows(rows, parameters)
         self.weights_ = self._parameters.weights.astype(rows.dtype)
@@ -314,6 +329,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         super()._check_parameters()
         if self.tails not in ("normal", "t"):
             raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
+        if self.columns not in ("linear", "power"):
+            raise ValueError(f'columns={self.columns!r} must be "linear" or "power"')
         if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
@@ -325,7 +342,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         freedom = self._parameters.degrees_of_freedom
         if freedom is not None:
             deviations /= np.sqrt(rng.chisquare(freedom[g], n) / freedom[g])[:, None]
-        return np.asarray(self.means_[g] + deviations)
+        return self._unpowered(np.asarray(self.means_[g] + deviations))
 
     @property
     def degrees_of_freedom_(self) -> FloatArray:
@@ -333,6 +350,28 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         check_is_fitted(self)
         freedom = self._parameters.degrees_of_freedom
         return np.full(len(self._parameters.weights), np.inf) if freedom is None else freedom
+
+    @property
+    def powers_(self) -> FloatArray:
+        """Exponent of each column, shape (p,); 1 leaves a column as it is."""
+        check_is_fitted(self)
+        powers = self._parameters.powers
+        return np.ones(self.n_features_in_) if powers is None else powers.exponents
+
+    @property
+    def centers_(self) -> FloatArray:
+        """Centers of the components in the units of X, shape (G, p): means, or medians of columns with a power."""
+        check_is_fitted(self)
+        return self._unpowered(self._parameters.means).astype(self.means_.dtype)
+
+    def powered(self, X: ArrayLike) -> FloatArray:
+        """Rows with powers of their columns, the space of `means_` and `covariances_`; X itself without powers."""
+        values, powers = self._array(X), self._parameters.powers
+        return values if powers is None else powers.of(values).astype(values.dtype)
+
+    def _unpowered(self, Y: FloatArray) -> FloatArray:
+        powers = self._parameters.powers
+        return Y if powers is None else powers.inverse(Y)
 
     @property
     def outliers_(self) -> BoolArray:
@@ -382,11 +421,12 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
-        """Free parameters: G − 1 weights, Gp means, the entries of the distinct blocks and G degrees of freedom."""
+        """Free parameters: G − 1 weights, Gp means, entries of the distinct blocks, degrees of freedom, exponents."""
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         tails = 0 if self._parameters.degrees_of_freedom is None else G
-        return G - 1 + G * p + self._parameters.blocks.layout.n_parameters + tails
+        powers = 0 if self._parameters.powers is None else self._parameters.powers.n_exponents
+        return G - 1 + G * p + self._parameters.blocks.layout.n_parameters + tails + powers
 
     @property
     def partition_price_(self) -> float:
@@ -440,7 +480,7 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
 
 def _score(chunk: Chunk, parameters: Parameters) -> FloatArray:
     """Log π_g f_g of the rows of a chunk, shape (m, G)."""
-    return log_joint(chunk, parameters.density(chunk.has_missing))[0]
+    return log_joint(chunk.powered(parameters.powers), parameters.density(chunk.has_missing))[0]
 
 
 def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
@@ -453,12 +493,13 @@ def _beyond_limits(chunk: Chunk, scorer: Scorer, parameters: Parameters, limits:
     return np.asarray(scores > limits[labels, chunk.observed])
 
 
-def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any) -> FloatArray:
+def _completed(chunk: Chunk, scorer: Scorer, density: Density, dtype: Any, powers: Powers | None) -> FloatArray:
     """Values of the rows of a chunk, in the units of X, with missing ones filled; scored in the type of the fit."""
     if not chunk.has_missing:
         return chunk.X.copy()
     cast = replace(chunk, X=chunk.X.astype(dtype, copy=False))
-    values = expected(cast, density, probabilities(scorer(cast)))
+    values = expected(cast.powered(powers), density, probabilities(scorer(cast)))
+    values = values if powers is None else powers.inverse(values)
     return np.where(np.isnan(chunk.X), values.astype(chunk.X.dtype), chunk.X)
 
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 import blockmix
+from blockmix.comparison import CRITERIA, STABILITY_NOTE, SelectionTable
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.mixture import Mixture, tells_rows_apart
 from blockmix.estimators.stability import NOTE, Stability
@@ -32,7 +33,6 @@ from blockmix.partition import IntArray, column_names
 from blockmix.plotting.views import aligned_labels
 from blockmix.report import sections
 from blockmix.report.subject import MAX_ROWS, Classes, Subject, finite, grouped, short, subject_of
-from blockmix.selection import CRITERIA, STABILITY_NOTE, SelectionTable
 
 # Scripts in order: each may use what those before it define.
 SHARED = ("core", "colors", "downloads", "tables", "charts", "shell")
