@@ -24,9 +24,9 @@ from sklearn.datasets import load_wine
 from turns import in_turns
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering
-from blockmix.datasets import block_grid
 from blockmix.grouping import GreedyGrouping
 from blockmix.metrics import adjusted_rand, matched_accuracy
+from experiments.designs import block_grid
 from experiments.studies import robust
 
 

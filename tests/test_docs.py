@@ -24,7 +24,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))]
 MODULES = [
     "blockmix",
-    *(f"blockmix.{name}" for name in ("grouping", "rows", "metrics", "plotting", "report", "datasets")),
+    *(f"blockmix.{name}" for name in ("grouping", "rows", "metrics", "plotting", "report")),
 ]
 
 

@@ -7,10 +7,14 @@ clusters, each with the column groups chosen by the model ("auto") and with 2, 3
 smallest at the truth. "auto" finds the three clusters without a list of candidates.
 """
 
-from blockmix import select
-from blockmix.datasets import components_block
+import numpy as np
 
-X, _ = components_block().sample(100, random_state=0)
+from blockmix import select
+
+rng = np.random.default_rng(0)
+groups = np.array([[0, 0, 0, 1, 1, 1, 2, 2], [0, 1, 2, 0, 1, 2, 0, 1], [0, 0, 0, 0, 0, 1, 1, 1]])
+parts = [rng.standard_normal((100, 3))[:, labels] + 5 * g for g, labels in enumerate(groups)]
+X = np.concatenate(parts) + 0.8 * rng.standard_normal((300, 8))
 table = select(X, n_components=range(1, 6), n_column_groups=["auto", 2, 3, 6], random_state=0)
 print(table)
 table.plot()

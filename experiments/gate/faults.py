@@ -162,7 +162,6 @@ OPERATIONS: dict[str, Callable[[], Any]] = {
     "command fit again": lambda: command(*OUT[:-1], "old", "--seed", "1"),
     "command predict": lambda: command("predict", "old/model.blockmix", "table.csv", "--out", "out"),
     "command impute": lambda: command("impute", "old/model.blockmix", "table.csv", "--out", "full.csv"),
-    "command report": lambda: command("report", "old/model.blockmix", "--out", "page.html"),
 }
 
 

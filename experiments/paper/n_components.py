@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.mixture import GaussianMixture
 
-from blockmix import GaussianBiclustering, datasets, select
+from blockmix import GaussianBiclustering, select
 from blockmix.grouping import HierarchicalGrouping
+from experiments import designs
 from experiments.figures import curves, save, sheet
 from experiments.harness import Task, arguments, mean_by, run, show, write
 
@@ -32,7 +33,7 @@ def fitted(method: str, G: int, X: np.ndarray, seed: int) -> GaussianBiclusterin
 
 def choose(task: Task) -> dict[str, float]:
     rng = np.random.RandomState(task["seed"])
-    design = datasets.components_block() if task["scenario"] == "block" else datasets.components_random(rng)
+    design = designs.components_block() if task["scenario"] == "block" else designs.components_random(rng)
     X, _ = design.sample(task["rows"], rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from blockmix.datasets import Design, block_grid, sigma_a, sigma_b
+from experiments.designs import Design, block_grid, sigma_a, sigma_b
 
 Floats = NDArray[np.floating[Any]]
 Labels = NDArray[np.intp]

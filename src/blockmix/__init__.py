@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from blockmix import anndata as anndata
-    from blockmix import datasets, grouping, metrics, plotting, report
+    from blockmix import grouping, metrics, plotting, report
     from blockmix.command import show_versions
     from blockmix.comparison import SelectionTable
     from blockmix.estimators.covariance import BlockDiagonalCovariance
+    from blockmix.estimators.discriminant import BlockDiscriminantAnalysis
     from blockmix.estimators.factor import FactorBiclustering
     from blockmix.estimators.gaussian import GaussianBiclustering
     from blockmix.estimators.models import load
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BlockDiagonalCovariance",
+    "BlockDiscriminantAnalysis",
     "FactorBiclustering",
     "GaussianBiclustering",
     "GroupingWarning",
@@ -31,7 +33,6 @@ __all__ = [
     "SelectionTable",
     "SelectionWarning",
     "TopicBiclustering",
-    "datasets",
     "grouping",
     "load",
     "metrics",
@@ -44,6 +45,7 @@ __all__ = [
 # The module of each name that is not a module itself.
 _HOMES = {
     "BlockDiagonalCovariance": "estimators.covariance",
+    "BlockDiscriminantAnalysis": "estimators.discriminant",
     "FactorBiclustering": "estimators.factor",
     "GaussianBiclustering": "estimators.gaussian",
     "GroupingWarning": "grouping",

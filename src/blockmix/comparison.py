@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from blockmix.em.loop import Outcome
+from blockmix.estimators.answer import answer, html_table
 from blockmix.metrics import adjusted_rand
 from blockmix.plotting import selection_curve
 from blockmix.rows.files import needed
@@ -229,6 +230,19 @@ class SelectionTable:
         return "\n".join(text)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The answer of the best candidate, and the candidates, for a notebook."""
+        best = self._best_or_none()
+        head = ("", "Clusters", "Kind", "Parameters", *(name.upper() for name in CRITERIA), "Outcome")
+        lines = []
+        for row in self.rows:
+            figures = [f"{getattr(row, name):.1f}" for name in CRITERIA]
+            kind = ", ".join(f"{name}={value}" for name, value in row.kind.items())
+            mark = "best" * (row is best)
+            lines.append([mark, str(row.n_components), kind, str(row.n_parameters or ""), *figures, row.outcome])
+        table = html_table(head, lines)
+        return table if best is None or best.model is None else answer(best.model, table=self).html(table)
 
     @property
     def reason(self) -> str:

@@ -7,10 +7,10 @@ package's type aliases are defined here too: every module imports this one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,47 +191,6 @@ def leading_loadings(covariance: Any, loadings: Sequence[FloatArray | None]) -> 
     return np.asarray(leading / np.sqrt(covariance.variances))
 
 
-class ColumnEntry(NamedTuple):
-    """One column in one component, as in `columns.csv` and on the page.
-
-    `loading` is the correlation with the strongest factor of the group, NaN where there is no factor.
-    """
-
-    component: int
-    column: str
-    group: int
-    size: int
-    loading: float
-    alone: bool
-
-
-def column_entries(g: int, names: list[str], partition: Partition, loadings: FloatArray) -> Iterator[ColumnEntry]:
-    """An entry for each column of component g, in the order of the table; loadings have shape (p,)."""
-    for name, k, loading in zip(names, partition.labels.tolist(), loadings.tolist(), strict=True):
-        size = int(partition.sizes[k])
-        yield ColumnEntry(g, name, k, size, loading, size == 1)
-
-
 def grouped_names(partition: Partition, names: list[str]) -> list[list[str]]:
     """Return the column names of each group."""
     return [[names[j] for j in group] for group in partition.groups]
-
-
-def describe(partition: Partition, names: list[str], shapes: Sequence[str] = (), width: int = 110) -> str:
-    """Text with one line per group of several columns, largest first, and one line for all columns alone.
-
-    Shapes of the blocks are mentioned where they are not full.
-    """
-    groups = [[names[j] for j in group] for group in partition.groups]
-    together = [group for group in groups if len(group) > 1]
-    alone = [group[0] for group in groups if len(group) == 1]
-    p, n = partition.n_columns, len(together)
-    head = f"{p} column{'' if p == 1 else 's'}: {n or 'no'} group{'' if n == 1 else 's'}"
-    if n == 1 and not alone and shapes and shapes[0] != "full":
-        head += ": all columns are correlated, no part of them stands out"
-    lines = [head + (f", {len(alone)} alone" if together and alone else "")]
-    for k, group in enumerate([*together, alone] if alone else together):
-        shape = f", {shapes[k]}" if k < n and shapes and shapes[k] != "full" else ""
-        line = f"  {f'group {k}' if k < n else 'alone'} ({len(group)}{shape}): {', '.join(group)}"
-        lines.append(line if len(line) <= width else line[: width - 2].rsplit(", ", 1)[0] + ", …")
-    return "\n".join(lines)

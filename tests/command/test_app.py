@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,11 +41,18 @@ def test_usage_errors_have_exit_code_2(arguments: tuple[str, ...], wine_csv: str
     assert [path.name for path in Path().iterdir()] == [wine_csv]
 
 
-@pytest.mark.parametrize(
-    "name", ["fit", "select", "covariance", "topics", "predict", "impute", "report", "stability", "demo"]
-)
+@pytest.mark.parametrize("name", ["fit", "covariance", "topics", "predict", "impute", "demo"])
 def test_every_help_has_examples(name: str) -> None:
     assert f"\n    blockmix {name}" in run(name, "--help").stdout.partition("Examples:")[2]
+
+
+def test_a_newcomer_sees_seven_options() -> None:
+    # Red if an option is added without a decision who needs it.
+    first, _, others = run("fit", "--help").stdout.partition("\nAdvanced:\n")
+    first = first.partition("\nOptions:\n")[2]
+    names = re.findall(r"^  (?:-h, )?(--[a-z-]+)", first, re.MULTILINE)
+    assert names == ["--label", "--components", "--append", "--figures", "--drop", "--missing", "--out", "--help"]
+    assert "--seed" in others and "--stability" in others
 
 
 def test_the_library_takes_the_names_that_the_command_offers() -> None:

@@ -1,12 +1,8 @@
-"""Saved models: predictions, missing values filled, reports and stability."""
+"""Saved models: predictions and missing values filled; stability."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,21 +14,16 @@ from blockmix.command import formats
 
 
 def test_predict_finds_columns_by_name(wine_csv: str, wine_model: str) -> None:
-    shuffled = wine().iloc[:, ::-1].rename(columns={"id": "name"})
+    shuffled = wine().iloc[:, ::-1]
     shuffled.insert(0, "extra", 1.0)
     shuffled.to_csv("new.csv", index=False)
     done = run("predict", wine_model, "new.csv", "--label", "kind")
     assert done.stdout == Path("out/rows.csv").read_text()
     assert float(done.stderr.split("agreement with kind: adjusted Rand index ")[1].split()[0]) > 0.9
-    run("predict", wine_model, "new.csv", "--out", "new")
-    assert Path("new/predictions.csv").read_text() == done.stdout
-    assert {path.name for path in Path("new").iterdir()} == {"predictions.csv", "predictions.json"}
-    # The sizes count every cluster, also those without rows.
-    first = [line["cluster"] == "0" for line in lines_of("out/rows.csv")]
-    wine()[first][:20].to_csv("few.csv", index=False)
-    found = json.loads(run("predict", wine_model, "few.csv", "--json").stdout)
-    assert found["sizes"] == [20, 0, 0]
-    assert found["rows"] == 20
+    run("predict", wine_model, "new.csv", "--out", "new/clusters.csv", code=1)
+    run("predict", wine_model, "new.csv", "--out", "new-clusters.csv")
+    assert Path("new-clusters.csv").read_text() == done.stdout
+    assert "exists already: give another name" in fails("predict", wine_model, "new.csv", "--out", "new-clusters.csv")
 
 
 def test_predict_with_other_columns(wine_csv: str, wine_model: str) -> None:
@@ -69,9 +60,8 @@ def test_predictions_of_pieces_are_written_as_they_come(monkeypatch: pytest.Monk
     monkeypatch.setattr(formats, "LARGE", 100)
     wine().drop(columns="id").to_parquet("wine.parquet", row_group_size=50)
     run("fit", "wine.parquet", "--components", "3", "--out", "out")
-    run("predict", "out/model.blockmix", "wine.parquet", "--label", "kind", "--out", "new")
-    assert Path("new/predictions.csv").read_text() == Path("out/rows.csv").read_text()
-    assert json.loads(Path("new/predictions.json").read_text())["sizes"] == summary_of("out")["sizes"]
+    run("predict", "out/model.blockmix", "wine.parquet", "--label", "kind", "--out", "new.csv")
+    assert Path("new.csv").read_text() == Path("out/rows.csv").read_text()
     wine().drop(columns="ash").to_parquet("less.parquet")
     assert "less.parquet has no column 'ash'" in fails("predict", "out/model.blockmix", "less.parquet")
 
@@ -112,62 +102,7 @@ def test_a_column_without_values_in_a_new_table_is_filled(large: bool, monkeypat
     assert pd.read_csv("full.csv")["ash"].std() > 0
 
 
-def shown(page: str) -> dict[str, Any]:
-    """What a page holds, but for the time when it was written."""
-    found = re.search(r'id="report-data">(.*?)</script>', Path(page).read_text(), re.DOTALL)
-    assert found is not None
-    document: dict[str, Any] = json.loads(found[1])
-    del document["made"]["date"]
-    return document
-
-
-def test_a_report_replaces_only_reports(wine_csv: str, wine_model: str) -> None:
-    Path("notes.html").write_text("<html>my notes</html>")
-    for page in (wine_csv, wine_model, "notes.html"):
-        assert fails("report", wine_model, "--out", page) == (
-            f"{page} is not a report of blockmix: give another name with --out"
-        )
-    for _ in range(2):
-        run("report", wine_model, wine_csv, "--label", "kind", "--out", "page.html")
-    assert shown("page.html")["checkerboard"] == shown("out/report.html")["checkerboard"]
-    wine()[:100].to_csv("less.csv", index=False)
-    assert "less.csv has 100 rows, but the model was fitted to 178" in fails("report", wine_model, "less.csv")
-    assert "does not exist: make it first" in fails("report", wine_model, "--out", "no/page.html")
-
-
-def test_report_without_a_file_is_the_page_of_the_fit() -> None:
-    holes = wine()
-    holes.loc[3, "ash"] = np.nan
-    holes.to_csv("holes.csv", index=False)
-    how = ("--drop-missing", "--drop", "hue", "--label", "kind", "--groups", "3", "--criterion", "icl")
-    run("select", "holes.csv", "--components", "2:3", *how, "--out", "all/wine")
-    first = shown("all/wine/report.html")
-    assert first["checkerboard"] and first["classes"] and first["selection"]["criterion"] == "icl"
-    assert any("the edge of 2 … 3 tried" in text for text in first["warnings"])
-    Path("all/wine/report.html").unlink()
-    os.chdir("all")
-    Path("../holes.csv").rename("holes.csv")  # the table lies beside the folder of the results
-    os.chdir("wine")
-    run("report", "../wine/model.blockmix")
-    assert shown("report.html") == first
-
-
-def test_report_does_not_replace_a_page_by_one_that_shows_less(wine_csv: str, wine_model: str) -> None:
-    first = Path("out/report.html").read_text()
-    wine()[:100].to_csv(wine_csv, index=False)
-    sentence = "wine.csv has 100 rows, but the model was fitted to 178: give FILE after the model, or --out NEW"
-    assert sentence in fails("report", wine_model)
-    Path(wine_csv).unlink()
-    assert "the table that out/model.blockmix was fitted to, wine.csv, was not found" in fails("report", wine_model)
-    assert "was not found" in fails("report", wine_model, "--label", "kind")
-    assert Path("out/report.html").read_text() == first
-    assert "the page shows no data" in run("report", wine_model, "--out", "page.html").stderr
-    assert not shown("page.html")["hasRows"]
-    Path("out/summary.json").write_text("{")
-    assert "no summary beside out/model.blockmix names the table" in fails("report", wine_model)
-
-
-def test_stability_with_a_fit_and_afterwards(wine_csv: str) -> None:
+def test_stability_with_a_fit(wine_csv: str) -> None:
     few = ("--resamples", "10", "--refits", "2")
     done = run("fit", wine_csv, "--components", "3", "--stability", *few, "--out", "out")
     assert {"groups.csv", "clusters.csv"} <= {path.name for path in Path("out").iterdir()}
@@ -175,43 +110,34 @@ def test_stability_with_a_fit_and_afterwards(wine_csv: str) -> None:
     assert "not whether the model is right" in done.stdout
     groups, clusters = lines_of("out/groups.csv"), lines_of("out/clusters.csv")
     assert [int(line["rows"]) for line in clusters] == summary_of("out")["sizes"]
+    assert {line["cluster"] for line in [*groups, *clusters]} == {"1", "2", "3"}
     for line in groups:
         assert int(line["size"]) == len(line["columns"].split("; ")) > 1
         assert line["in_words"].startswith(f"{round(10 * float(line['again']))} of 10")
-    run("stability", "out/model.blockmix", *few)
-    # The same seed: the same resamples, whether the model was just fitted or loaded.
-    assert Path("out/stability/groups.csv").read_text() == Path("out/groups.csv").read_text()
-    assert Path("out/stability/clusters.csv").read_text() == Path("out/clusters.csv").read_text()
-    assert '"stability"' in Path("out/stability/report.html").read_text()
     run("fit", wine_csv, "--components", "3", "--out", "out")
     assert not Path("out/groups.csv").exists()  # that of the fit before would be another's
-    assert Path("out/stability/groups.csv").exists()
 
 
 def test_stability_of_the_candidates(wine_csv: str) -> None:
-    few = ("--components", "1:2", "--stability", "--resamples", "2")
-    done = run("select", wine_csv, *few, "--refits", "1", "--out", "out")
+    few = ("--components", "1:2", "--stability", "--resamples", "2", "--shared")
+    done = run("fit", wine_csv, *few, "--refits", "1", "--out", "out")
     lines = lines_of("out/selection.csv")
     assert lines[0]["least_stable"] == "1.0"
     assert 0.5 < float(lines[1]["least_stable"]) <= 1
     assert "Nothing here shows that there is one too few." in done.stdout
-    page = Path("out/report.html").read_text()
-    run("report", "out/model.blockmix")  # from summary.json
-    assert page.count('"leastStable":') == Path("out/report.html").read_text().count('"leastStable":') == 2
+    assert Path("out/report.html").read_text().count('"leastStable":') == 2
     run("fit", wine_csv, *few, "--refits", "0", "--out", "out")
     assert "least_stable" not in lines_of("out/selection.csv")[0]
 
 
 def test_stability_of_a_covariance_and_of_units(wine_csv: str) -> None:
-    run("covariance", wine_csv, "--groups", "4", "--stability", "--resamples", "5", "--out", "cov")
-    assert {line["component"] for line in lines_of("cov/groups.csv")} == {"0"}
+    how = ("--groups", "4", "--resamples", "5", "--out", "cov")
+    run("covariance", wine_csv, "--stability", *how)
+    plain = lines_of("cov/groups.csv")
+    assert {line["cluster"] for line in plain} == {"1"}
     assert not Path("cov/clusters.csv").exists()
-    how = ("--units", "kind", "--resamples", "5", "--out", "units", "--json")
-    found = json.loads(run("stability", "cov/model.blockmix", wine_csv, *how).stdout)
-    assert found["units"] == "kind"
-    assert found["resamples"] == 5
+    # Red if the rows of a unit do not share their weight.
+    run("covariance", wine_csv, "--units", "kind", *how)
+    assert [line["again"] for line in lines_of("cov/groups.csv")] != [line["again"] for line in plain]
     pd.read_csv(wine_csv).assign(patient=["a", None] * 89).to_csv("patients.csv", index=False)
-    assert "units has missing values" in fails("stability", "cov/model.blockmix", "patients.csv", "--units", "patient")
-    Path("cov/stability").mkdir()
-    Path("cov/stability/groups.csv").write_text("mine")
-    assert "has a groups.csv that is not the result" in fails("stability", "cov/model.blockmix")
+    assert "units has missing values" in fails("covariance", "patients.csv", "--units", "patient", "--out", "new")

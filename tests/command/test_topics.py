@@ -25,7 +25,6 @@ def test_topics_of_reviews() -> None:
         "rows.csv",
         "columns.csv",
         "topics.csv",
-        "topics.png",
         "documents.csv",
         "report.html",
         "summary.json",
@@ -41,7 +40,6 @@ def test_topics_of_reviews() -> None:
     predicted = run("predict", "out/model.blockmix", "reviews.csv", "--text", "review").stdout
     assert predicted == Path("out/rows.csv").read_text()
     assert "name the column of texts with --text" in fails("predict", "out/model.blockmix", "reviews.csv")
-    assert "holds topics, whose report blockmix topics writes" in fails("report", "out/model.blockmix")
     how_wrong = ("--text", "Review", "--rating", "STARS")
     sentence = "reviews.csv lacks 2 of 2 columns: Review (did you mean 'review'?), STARS (did you mean 'stars'?)"
     assert fails("topics", "reviews.csv", *how_wrong) == sentence
@@ -164,6 +162,4 @@ def test_texts_without_known_words_have_no_topic() -> None:
     pd.DataFrame({"review": texts}).to_csv("reviews.csv", index=False)
     done = run("topics", "reviews.csv", "--text", "review", "--topics", "2", "--groups", "3", "--out", "out")
     assert "1 document without any of the terms: no topic" in done.stdout
-    found = json.loads(run("predict", "out/model.blockmix", "reviews.csv", "--text", "review", "--json").stdout)
-    assert sum(found["sizes"]) == 90
     assert Path("out/rows.csv").read_text().endswith(",-1,0\n")

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from strategies import Matrix, covariance, covariances, seeds, singular_covariances
 
 from blockmix.blocks.moments import correlation
-from blockmix.datasets import Design, sigma_a, sigma_b
 from blockmix.grouping.relaxed import Relaxation, RelaxedGrouping, ascend, floored, project_rows, seeded_starts
 from blockmix.partition import FloatArray
+from experiments.designs import Design, sigma_a, sigma_b
 
 any_covariances = st.one_of(covariances(min_p=1), singular_covariances())
 weights = st.floats(0.05, 2)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 import blockmix as package
 from blockmix.command.options import (
@@ -19,8 +20,6 @@ from blockmix.command.options import (
     MixtureOptions,
     Option,
     PredictOptions,
-    ReportOptions,
-    StabilityOptions,
     TopicOptions,
     WritingOptions,
 )
@@ -82,7 +81,8 @@ def parameters(kind: type) -> list[inspect.Parameter]:
             declared = typer.Argument(metavar=option.metavar, help=option.help, show_default=False)
         else:
             names = option.names or (f"--{name.replace('_', '-')}",)  # a flag has no --no-flag unless it says so
-            settings = {"metavar": option.metavar, **option.limits}
+            panel = None if option.basic else "Advanced"
+            settings = {"metavar": option.metavar, "rich_help_panel": panel, **option.limits}
             if option.words or option.numbers:
                 settings["parser"] = lambda text, option=option: parse(option, text)
             declared = typer.Option(*names, help=option.help, **settings)
@@ -90,6 +90,22 @@ def parameters(kind: type) -> list[inspect.Parameter]:
         keyword = inspect.Parameter.KEYWORD_ONLY
         typed.append(inspect.Parameter(name, keyword, default=default, annotation=Annotated[type_, declared]))
     return typed
+
+
+class Command(TyperCommand):
+    """A command whose help lists its advanced options last."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options by panel."""
+        panels: dict[str, list[Any]] = {"Arguments": [], "Options": [], "Advanced": []}
+        for parameter in self.get_params(ctx):
+            argument = parameter.param_type_name == "argument"
+            panel = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or "Options"
+            panels[panel].append(parameter.get_help_record(ctx))
+        for panel, records in panels.items():
+            if records:
+                with formatter.section(panel):
+                    formatter.write_dl(records)
 
 
 def command(name: str, kind: type, *examples: str) -> Callable[[Run], Run]:
@@ -100,6 +116,9 @@ def command(name: str, kind: type, *examples: str) -> Callable[[Run], Run]:
 
     def register(function: Run) -> Run:
         def run(ctx: typer.Context, **given: Any) -> None:
+            source = given.get("file") or package.__file__
+            if os.path.isfile(source):  # the same input gives the same page and figures, to the byte
+                os.environ.setdefault("SOURCE_DATE_EPOCH", str(int(os.path.getmtime(source))))
             try:
                 function(kind(**given), ctx.obj)
             except KeyboardInterrupt as error:
@@ -115,7 +134,7 @@ def command(name: str, kind: type, *examples: str) -> Callable[[Run], Run]:
         run.__signature__ = inspect.Signature([context, *parameters(kind)])  # type: ignore[attr-defined]
         # The backspace keeps the lines apart.
         epilog = "\b\nExamples:\n" + "\n".join(f"  blockmix {name} {example}".rstrip() for example in examples)
-        app.command(name, help=inspect.getdoc(function), epilog=epilog)(run)
+        app.command(name, cls=Command, help=inspect.getdoc(function), epilog=epilog)(run)
         return function
 
     return register
@@ -125,22 +144,13 @@ def command(name: str, kind: type, *examples: str) -> Callable[[Run], Run]:
 def fit(options: MixtureOptions, line: str) -> None:
     """Row clusters and column groups of a table.
 
-    Uses all numeric columns, compares 1 to 5 row clusters by default, and writes the model, rows.csv (cluster of each
-    row and its probability), columns.csv (group of each column in each cluster), summary.json and report.html into a
-    folder named after FILE.
+    Uses all numeric columns, compares 1 to 5 row clusters by default, and writes report.html (open it first), rows.csv
+    (cluster of each row and its probability), columns.csv (group of each column in each cluster), selection.csv (what
+    was compared), summary.json and the model into a folder named after FILE.
     """
     from blockmix.command.fit import fit_mixture
 
     fit_mixture(options, line)
-
-
-@command("select", MixtureOptions, "wine.csv --components 2:4 --groups auto,2:6 --criterion icl")
-def select(options: MixtureOptions, line: str) -> None:
-    """Compare numbers of row clusters and of column groups: another name of fit.
-
-    The comparison is printed and written to selection.csv; the other files describe the best model.
-    """
-    fit(options, line)
 
 
 @command("covariance", FitOptions, "wine.csv", "genes.parquet --groups 20 --shrinkage 0.2")
@@ -162,9 +172,9 @@ def topics(options: TopicOptions, line: str) -> None:
     """Topics of texts, the words that name them and the groups of words that matter for each.
 
     FILE may also be a folder of .txt files or JSON lines. Writes the model, rows.csv (topic of each text and its
-    probability), columns.csv (group of each word), topics.csv and topics.png (importance of each group for each topic,
-    in percent), documents.csv (typical texts of each topic), shares.csv (topics by the column of --by), summary.json
-    and report.html.
+    probability), columns.csv (group of each word), topics.csv (importance of each group for each topic, in percent),
+    documents.csv (typical texts of each topic), shares.csv (topics by the column of --by), summary.json and
+    report.html.
     """
     from blockmix.command.topics import fit_topics
 
@@ -182,16 +192,16 @@ def demo(options: WritingOptions, line: str) -> None:
     fit_demo(options, line)
 
 
-@command("predict", PredictOptions, "wine-blockmix/model.blockmix new.csv --label type --out new")
+@command("predict", PredictOptions, "wine-blockmix/model.blockmix new.csv --append --out new-clusters.csv")
 def predict(options: PredictOptions, line: str) -> None:
     """Row clusters of new rows, from a saved model.
 
-    Prints row, cluster and probability as csv, or writes predictions.csv and predictions.json with --out. Columns are
-    matched by name, in any order.
+    Prints row, cluster and probability as csv, or writes them with --out. Columns are matched by name, in any order. No
+    file is replaced.
     """
     from blockmix.command.model import predict_rows
 
-    predict_rows(options, line)
+    predict_rows(options)
 
 
 @command("impute", ImputeOptions, "survey-blockmix/model.blockmix survey.csv --out complete.csv")
@@ -204,25 +214,3 @@ def impute(options: ImputeOptions, line: str) -> None:
     from blockmix.command.model import write_completed
 
     write_completed(options)
-
-
-@command("report", ReportOptions, "wine-blockmix/model.blockmix", "wine-blockmix/model.blockmix wine.csv")
-def report(options: ReportOptions, line: str) -> None:
-    """Write the report of a saved model again.
-
-    One file that opens in any browser, offline. The table and its options are those of the fit unless FILE is given.
-    """
-    from blockmix.command.model import report_again
-
-    report_again(options, line)
-
-
-@command("stability", StabilityOptions, "visits-blockmix/model.blockmix visits.csv --units patient")
-def stability(options: StabilityOptions, line: str) -> None:
-    """How often the column groups and row clusters of a model come back when rows are reweighted at random.
-
-    Writes groups.csv, clusters.csv, summary.json and report.html into the folder stability beside the model.
-    """
-    from blockmix.command.model import measure_again
-
-    measure_again(options, line)

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from blockmix.command.formats import ENDINGS, Cells, from_file
 from blockmix.command.options import ReadingOptions
 from blockmix.command.output import note
-from blockmix.command.reading import open_text, read_table
+from blockmix.command.reading import read_table
 from blockmix.command.table import Table
 
 FOLDER_TEXT, FOLDER = "text", "folder"  # columns of a folder of .txt files
@@ -76,7 +74,8 @@ def guess_columns(file: str, options: ReadingOptions, text: str | None, rating: 
         if text is None:
             raise ValueError("the columns of standard input cannot be guessed: name the column of texts with --text")
         return text, None
-    columns = _first_cells(file, options)
+    cells_of = read_table(file, options, None, ()).texts
+    columns = {name: [cell for cell in cells[:_SAMPLE] if cell] for name, cells in cells_of.items()}
     if text is None:
         lengths = {name: np.mean([len(str(cell)) for cell in cells]) for name, cells in columns.items() if cells}
         text = max(lengths, key=lambda name: lengths[name], default="")
@@ -88,27 +87,6 @@ def guess_columns(file: str, options: ReadingOptions, text: str | None, rating: 
         if rating is not None:
             note(f"ratings are those of the column {rating!r}: --rating names another, or none")
     return text, None if no_rating else rating
-
-
-def _first_cells(file: str, options: ReadingOptions) -> dict[str, list[Any]]:
-    """The first cells of each column that are not empty."""
-    path = Path(file)
-    if not path.exists():
-        raise FileNotFoundError(f"{file} does not exist")
-    with ExitStack() as files:
-        content: Any
-        if path.is_dir() or path.suffix.lower() in ENDINGS:
-            content = from_file(file, path, options, (), ())
-        else:
-            content = files.enter_context(path.open("rb"))
-        if isinstance(content, Table):
-            raise ValueError(f"{file} is too large for guesses: name the column of texts with --text")
-        cells = content if isinstance(content, Cells) else open_text(file, content, options)
-        batch = next(iter(cells.batches), None)
-        if batch is None:
-            raise ValueError(f"{file} has no rows")
-        first = [batch.column(j).slice(0, _SAMPLE).to_pylist() for j in range(len(cells.names))]
-    return {name: [cell for cell in found if cell] for name, found in zip(cells.names, first, strict=True)}
 
 
 def _is_rating(name: str, cells: list[Any]) -> bool:

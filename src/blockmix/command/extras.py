@@ -1,8 +1,8 @@
-"""Extras of a fit, on request: figures for a paper, and how often its groups and clusters come back."""
+"""Extras on request: figures for a paper, how often groups and clusters come back, the table with its clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,9 @@ import numpy as np
 
 from blockmix import BlockDiagonalCovariance, SelectionTable
 from blockmix.command import output
-from blockmix.command.options import FitOptions, StabilityOptions
+from blockmix.command.options import FitOptions, ReadingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
+from blockmix.command.reading import read_table
 from blockmix.command.table import Table
 from blockmix.estimators.stability import Stability
 from blockmix.plotting import style
@@ -20,9 +21,6 @@ from blockmix.rows.files import needed
 
 _SHOWN_MAPS = 8  # components with a correlation map of their own
 _DPI = 150
-_UNDATED = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}  # the same figure is the same file
-_GROUP_HEAD = ("component", "columns", "size", "again", "split", "joined", "joined_with", "weakest", "in_words")
-_CLUSTER_HEAD = ("component", "rows", "stability", "dissolved", "certainty", "in_words")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +39,12 @@ def write_figures(folder: Path, X: Any, fitted: Fitted, formats: Sequence[str]) 
     """Write every figure in every format, as figure-NAME.FORMAT: one column wide, readable in black and white."""
     needed("matplotlib", "app").use("agg")  # no windows
     pyplot = needed("matplotlib.pyplot", "app")
-    with progress_bar("drawing the figures"), style("paper"):
+    same = {"svg.hashsalt": "blockmix"}  # the same figure is the same file
+    with progress_bar("drawing the figures"), style("paper"), pyplot.rc_context(same):
         for name, axes in _drawn(X, fitted):
             figure = np.ravel(axes)[0].figure
             for kind in formats:
-                figure.savefig(folder / f"figure-{name}.{kind}", dpi=_DPI, metadata=_UNDATED.get(kind))
+                figure.savefig(folder / f"figure-{name}.{kind}", dpi=_DPI)
             pyplot.close(figure)
 
 
@@ -60,7 +59,7 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
         G = len(model.weights_)
         yield "checkerboard", model.plot_checkerboard(X)
         for g in range(min(G, _SHOWN_MAPS)):
-            yield f"correlations-{g}", model.plot_correlations(X, g)
+            yield f"correlations-{g + 1}", model.plot_correlations(X, g)
         if G > 1:
             yield "groups", model.plot_groups()
         yield "trace", model.plot_trace()
@@ -68,18 +67,17 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
         yield "selection", fitted.selection.plot()
     if stability is not None:
         for g in range(min(len(stability.partitions), _SHOWN_MAPS)):
-            yield f"pairs-{g}", stability.plot_pairs(g)
+            yield f"pairs-{g + 1}", stability.plot_pairs(g)
         if stability.clusters is not None:
             yield "clusters", stability.plot_clusters()
 
 
-def measure(
-    model: Any, table: Table, options: FitOptions | StabilityOptions, seed: int, units: Sequence[Any] | None = None
-) -> tuple[Stability, bool]:
+def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability, bool]:
     """Reweight the rows at random and group and cluster them again; a large table is not clustered again.
 
     Returns the stability, and whether Ctrl-C cut it short.
     """
+    seed, units = getattr(model, "random_state", None) or 0, options.units and table.texts[options.units]
     settings: dict[str, Any] = {"n_resamples": options.resamples, "random_state": seed, "units": units}
     if isinstance(model, BlockDiagonalCovariance):
         if table.description.missing.any():
@@ -105,20 +103,35 @@ def measure(
     return stability, done < total
 
 
-def write_stability(folder: Path, stability: Stability, raw: bool) -> list[str]:
-    """Write the tables of groups and clusters; returns their names."""
-    lines: list[tuple[Any, ...]] = []
-    for group in stability.groups:
-        shares = (f"{share:.3f}" for share in (group.again, group.split, group.joined))
-        columns, size = "; ".join(group.columns), len(group.columns)
-        others = (group.joined_with or "", group.weakest, stability.words(group))
-        lines.append((group.component, columns, size, *shares, *others))
-    write_csv(folder / output.GROUPS, _GROUP_HEAD, lines, raw)
-    if stability.clusters is None:
-        return [output.GROUPS]
-    lines = [
-        (c.component, c.rows, *(f"{share:.3f}" for share in (c.stability, c.dissolved, c.certainty)), c.verdict)
-        for c in stability.clusters
-    ]
-    write_csv(folder / output.CLUSTERS, _CLUSTER_HEAD, lines, raw)
-    return [output.CLUSTERS, output.GROUPS]
+def write_stability(folder: Path, stability: Stability, raw: bool) -> None:
+    """Write the tables of groups and clusters."""
+    groups = stability.to_frame().assign(columns=["; ".join(group.columns) for group in stability.groups])
+    groups["in_words"] = [stability.words(group) for group in stability.groups]
+    clusters = stability.clusters_to_frame().assign(in_words=[c.verdict for c in stability.clusters or ()])
+    for name, frame in ((output.GROUPS, groups), (output.CLUSTERS, clusters)):
+        if name == output.GROUPS or len(frame):
+            frame["component"] += 1
+            head = ["cluster" if column == "component" else column for column in frame]
+            write_csv(folder / name, head, frame.round(3).values.tolist(), raw)
+
+
+def read_whole(file: str, options: ReadingOptions) -> Table:
+    """All columns of a file as texts, to which `appended` adds."""
+    if file == "-":
+        raise ValueError("standard input cannot be read twice: --append needs a file")
+    unchanged = ReadingOptions(encoding=options.encoding, header=options.header, layer=options.layer)
+    whole = read_table(file, unchanged, None, ())
+    if not whole.texts:
+        raise ValueError(f"{file} has no names of columns: --append needs them")
+    return whole
+
+
+def appended(
+    whole: Table, taken: Sequence[int] | None, head: Sequence[str], lines: Iterable[Sequence[Any]]
+) -> tuple[list[str], Iterator[list[Any]]]:
+    """A table with the lines of its rows that were `taken`, but for their names, as more columns."""
+    names = [f"blockmix_{name}" if name in whole.texts else name for name in head[1:]]
+    added = dict(zip(range(whole.n_rows) if taken is None else taken, (line[1:] for line in lines), strict=True))
+    rows = zip(*whole.texts.values(), strict=True)
+    empty = [""] * len(names)
+    return [*whole.texts, *names], ([*cells, *added.get(i, empty)] for i, cells in enumerate(rows))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from math import sqrt
 from pathlib import Path
@@ -18,8 +19,8 @@ import blockmix
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, select
 from blockmix.blocks.moments import worth_rows
 from blockmix.command import formats, output
-from blockmix.command.extras import Fitted, measure, write_figures, write_stability
-from blockmix.command.options import FitOptions, MixtureOptions, ReadingOptions, WritingOptions
+from blockmix.command.extras import Fitted, appended, measure, read_whole, write_figures, write_stability
+from blockmix.command.options import FitOptions, MixtureOptions, WritingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
@@ -27,7 +28,7 @@ from blockmix.comparison import CRITERIA
 from blockmix.estimators.mixture import Mixture, probabilities, tells_rows_apart
 from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
-from blockmix.partition import FloatArray, IntArray, column_names
+from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, one_blas_thread
 
 # Matrices of p × p numbers, and copies of the table, at the peak of a fit, its regroup. With many columns and few rows
@@ -40,7 +41,6 @@ _LINES = 14  # printed for one component
 _FARTHEST = 5  # rows listed
 _SHOWN_ROWS = 20_000  # rows of a large table that the page and the figures show
 _SHOWN_COLUMNS = 5000  # of a page, whose maps and trees need several p × p matrices
-ROW_HEAD: tuple[str, ...] = ("row", "cluster", "probability", "outlier_score", "outlier", "farthest_group")
 Fit = Callable[[Table, Any], tuple[Table, Fitted]]
 
 
@@ -80,17 +80,18 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
     # The folder comes first: if it cannot be written to, better to know before hours of work.
     with output.folder(out, kind, options.file) as folder:
         table = _table_to_fit(options) if table is None else table
+        whole = read_whole(options.file, options) if getattr(options, "append", False) else None
         doubts = table.sentinels()
         table, fitted = fit(table, options)
         fitted = replace(fitted, warnings=[*doubts, *(fitted.warnings or ())])
-        if options.stability and not fitted.interrupted:
+        if (options.stability or options.units) and not fitted.interrupted:
             try:
-                stability, cut = measure(fitted.model, table, options, getattr(fitted.model, "random_state", None) or 0)
+                stability, cut = measure(fitted.model, table, options)
                 fitted = replace(fitted, stability=stability, interrupted=cut)
             except KeyboardInterrupt:  # the fit is kept
                 fitted = replace(fitted, interrupted=True)
         summary = {"kind": kind, "folder": str(out)} | _summary(table, fitted, options, line)
-        _write(folder, table, fitted, summary, options)
+        _write(folder, table, whole, fitted, summary, options)
     if options.json:
         output.write_json(summary)
     else:
@@ -103,8 +104,8 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
 
 def _table_to_fit(options: FitOptions) -> Table:
     """The numbers of a file, varying, not too many, and enough for the candidates; missing values may be among them."""
-    label = getattr(options, "label", None)
-    table = read_table(options.file, options, () if label is None else (label,))
+    kept = {name: None for name in (getattr(options, "label", None), options.units) if name is not None}
+    table = read_table(options.file, options, [*kept])
     table = table.complete(options.drop_missing, missing=True).varying()
     if options.top_variance is not None:
         table = table.most_varying(options.top_variance)
@@ -120,6 +121,8 @@ def _table_to_fit(options: FitOptions) -> Table:
             f"{affordable // 1000 * 1000 or affordable}"
         )
     print_notes(table)
+    if getattr(options, "append", False) and not table.in_memory:
+        raise ValueError(f"{table.source} is too large to be copied with --append: {output.ROWS} has its rows in order")
     numbers = [K for K in options.groups if isinstance(K, int)]
     components = getattr(options, "components", ())
     for name, values, limit, what in (("--components", components, N, "rows"), ("--groups", numbers, p, "columns")):
@@ -133,23 +136,17 @@ def _fitted_mixture(table: Table, options: MixtureOptions) -> tuple[Table, Fitte
 
     With --stability the comparison has the least stable cluster of each candidate, if the rows are in memory.
     """
-    model = GaussianBiclustering(
-        options.components[0],
-        options.groups[0],
-        shared_covariance=options.shared,
-        tails=options.tails,
-        n_init=options.n_init,
-        shrinkage=options.shrinkage,
-        max_iter=options.max_iter,
-        random_state=options.seed,
-    )
+    names = ("tails", "n_init", "shrinkage", "max_iter")
+    settings: dict[str, Any] = {name: getattr(options, name) for name in names} | {"random_state": options.seed}
+    settings |= {"shared_covariance": True} if options.shared else {}
     n, X, selection = len(options.components) * len(options.groups), table.X, None
-    text = f"comparing {n} models" if n > 1 else f"fitting {options.components[0]} row clusters"
-    compile_loops()
+    text = "comparing models" if n > 1 else f"fitting {options.components[0]} row clusters"
+    compile_loops(bool(table.description.missing.any()))
     begin = time.perf_counter()
     with warnings_collected() as texts, progress_bar(text, 1 if n > 1 else None, X) as update:
         iterated = lambda progress: update(None, f", iteration {progress.iteration + 1}")  # noqa: E731
         if n == 1:
+            model = GaussianBiclustering(options.components[0], options.groups[0], **settings)
             model.fit(X, callback=iterated, checkpoint=options.checkpoint)
         else:
             selection = select(
@@ -157,10 +154,10 @@ def _fitted_mixture(table: Table, options: MixtureOptions) -> tuple[Table, Fitte
                 options.components,
                 options.groups,
                 criterion=options.criterion,
-                estimator=model,
                 callback=lambda event: update(event.done / event.total),
                 on_iteration=iterated,
                 stability=options.stability and options.refits > 0 and table.in_memory,
+                **settings,
             )
             model = selection.best_.model
             if ": " in selection.best_.outcome:
@@ -180,11 +177,20 @@ def _fitted_covariance(table: Table, options: FitOptions) -> tuple[Table, Fitted
     return table, Fitted(model, None, texts, time.perf_counter() - begin)
 
 
-def compile_loops() -> None:
-    """Compile the loops of a sweep, or load them from the cache, by a fit to a tiny table.
+def compile_loops(missing: bool = False) -> None:
+    """Compile the loops of a sweep, or load them from the cache, by a fit to a tiny table like that of the user."""
+    tiny = np.random.default_rng(0).standard_normal((40, 6))
+    tiny[::9, 0] = np.nan if missing else 0
+    with warnings.catch_warnings(record=True) as caught, compiling():
+        warnings.simplefilter("always")
+        GaussianBiclustering(2, random_state=0, max_iter=2).fit(tiny)
+    for text in [str(warning.message) for warning in caught if "NUMBA_CACHE_DIR" in str(warning.message)]:
+        note(f"warning: {text}")  # others are of a fit that was not asked for
 
-    The user is told once if they are compiled, and no signal that arrives meanwhile is lost.
-    """
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Tell the user once if loops are compiled; no signal that arrives meanwhile is lost."""
     from numba.core import event
 
     before, told = len(output.signals), False
@@ -197,16 +203,14 @@ def compile_loops() -> None:
         told = True
 
     methods = {"on_start": on_start, "on_end": lambda self, event: output.raise_dropped(before)}
-    listener = type("Listener", (event.Listener,), methods)()
-    with warnings.catch_warnings(record=True) as caught, event.install_listener("numba:compile", listener):
-        warnings.simplefilter("always")
-        GaussianBiclustering(2, random_state=0, max_iter=2).fit(np.random.default_rng(0).standard_normal((40, 6)))
-    for text in [str(warning.message) for warning in caught if "NUMBA_CACHE_DIR" in str(warning.message)]:
-        note(f"warning: {text}")  # others are of a fit that was not asked for
+    with event.install_listener("numba:compile", type("Listener", (event.Listener,), methods)()):
+        yield
     output.raise_dropped(before)
 
 
-def _write(folder: Path, table: Table, fitted: Fitted, summary: dict[str, Any], options: FitOptions) -> None:
+def _write(
+    folder: Path, table: Table, whole: Table | None, fitted: Fitted, summary: dict[str, Any], options: FitOptions
+) -> None:
     """Write the model, its tables, figures and page, and the completed summary."""
     model, selection, raw, X = fitted.model, fitted.selection, options.raw_text, table.X
     mixture = not isinstance(model, BlockDiagonalCovariance)
@@ -216,23 +220,23 @@ def _write(folder: Path, table: Table, fitted: Fitted, summary: dict[str, Any], 
             criteria = ("log_likelihood", *CRITERIA)
             best = None if selection is None else selection.best_
             summary |= model._criteria(model._fit_sums) if best is None else {k: getattr(best, k) for k in criteria}
-            write_csv(folder / output.ROWS, ROW_HEAD, row_lines(model, X, table.row_names), raw)
-        head = [*(["component"] if mixture else []), "column", "group", "size", "loading"]
-        lines: list[list[Any]] = []
+            lines: Any = row_lines(model, X, table.row_names)
+            if whole is not None:
+                lines = list(lines)
+                write_csv(folder / output.TABLE, *appended(whole, table.taken, row_head(table), lines), raw)
+            write_csv(folder / output.ROWS, row_head(table), lines, raw)
+        head = ("cluster", "column", "group", "size", "loading")[not mixture :]
+        cells = []
         for entry in model.column_table():  # the loading is the correlation with the factor of the group
             loading = "" if np.isnan(entry.loading) else f"{entry.loading:.3f}"
-            cells = [entry.column, "alone" if entry.alone else entry.group, entry.size, loading]
-            lines.append([entry.component, *cells] if mixture else cells)
-        write_csv(folder / output.COLUMNS, head, lines, raw)
+            cells.append([entry.component + 1, entry.column, entry.group + 1, entry.size, loading][not mixture :])
+        write_csv(folder / output.COLUMNS, head, cells, raw)
     if selection is not None:
-        names = ("n_components", "n_column_groups", *selection.best_.kind, "n_parameters", "groups")
-        names += ("log_likelihood", *CRITERIA, *(["least_stable"] if selection.with_stability else []))
-        tried = []
-        for row in selection.rows:
-            values = vars(row) | row.kind | {"groups": " ".join(map(str, row.groups))}
-            tried.append({name: values[name] for name in (*names, "seconds", "outcome")})
-        write_csv(folder / output.SELECTION, list(tried[0]), [list(line.values()) for line in tried], raw)
-        summary |= {"criterion": selection.criterion, "selection": tried}
+        frame = selection.to_frame()
+        frame["groups"] = [" ".join(map(str, groups)) for groups in frame["groups"]]
+        frame = frame.astype(object).where(frame.notna(), None)
+        write_csv(folder / output.SELECTION, list(frame), frame.values.tolist(), raw)
+        summary |= {"criterion": selection.criterion, "selection": frame.to_dict("records")}
     if fitted.stability is not None:
         write_stability(folder, fitted.stability, raw)
     if options.figures:
@@ -248,11 +252,17 @@ def _write(folder: Path, table: Table, fitted: Fitted, summary: dict[str, Any], 
         note(f"no {output.REPORT}: the table has {summary['columns']} columns, {remedy}")
 
 
+def row_head(table: Table) -> tuple[str, ...]:
+    """The names of the cells of `row_lines`; row names keep the name of their column."""
+    cells = ("cluster", "probability", "outlier_score", "outlier", "farthest_group")
+    return ("row" if not table.named_by or table.named_by in cells else table.named_by, *cells)
+
+
 def row_lines(model: Any, X: Any, row_names: Sequence[object], new: bool = False) -> Iterator[tuple[Any, ...]]:
     """Row name, cluster and its probability, and how far the row is from its cluster, as the rows are read.
 
-    The farthest group is the number of a column group of the cluster, or the name of a column alone. The limit of
-    outliers is higher for new rows than for those of the fit.
+    Clusters and column groups count from 1, but topics from 0. The limit of outliers is higher for new rows than for
+    those of the fit.
     """
     if not isinstance(model, Mixture):
         found = model.predict_proba(X)
@@ -263,20 +273,19 @@ def row_lines(model: Any, X: Any, row_names: Sequence[object], new: bool = False
     if model._describe is not None:
         describe = partial(model._describe, parameters=model._parameters)
         limits = model._outlier_limits(new)
-    groups = _group_texts(model)
     with one_blas_thread():
         assigned = rows_to_score(model, X).map(partial(_assigned, scorer=model._scorer(), describe=describe))
         for clusters, largest, far in assigned:
             names = map(str, row_names[start : start + len(clusters)])
             start += len(clusters)
-            cells = [names, clusters.tolist(), [f"{p:.6g}" for p in largest.tolist()]]
+            cells = [names, (clusters.astype(int) + 1).tolist(), [f"{p:.6g}" for p in largest.tolist()]]
             if describe is not None:
-                scores, k = far["outlier_scores_"], far["outlier_groups_"].tolist()
+                scores = far["outlier_scores_"]
                 cells.append([f"{score:.4g}" for score in scores.tolist()])
                 cells.append(
                     ["yes" if beyond else "no" for beyond in (scores > limits[clusters, far["n_values_"]]).tolist()]
                 )
-                cells.append([groups[g][k] for g, k in zip(clusters.tolist(), k, strict=True)])
+                cells.append((far["outlier_groups_"] + 1).tolist())
             yield from zip(*cells, strict=True)
 
 
@@ -285,15 +294,6 @@ def _assigned(chunk: Chunk, scorer: Any, describe: Any) -> tuple[IntArray, Float
     joint: FloatArray = scorer(chunk)
     clusters: IntArray = joint.argmax(axis=1).astype(np.min_scalar_type(-joint.shape[1]))
     return clusters, probabilities(joint).max(axis=1), {} if describe is None else describe(chunk, clusters)
-
-
-def _group_texts(model: Any) -> list[list[str]]:
-    """The number of each column group of each component, or the name of a column alone."""
-    names = column_names(model)
-    return [
-        [str(k) if len(group) > 1 else names[group[0]] for k, group in enumerate(Partition(labels).groups)]
-        for labels in model.column_labels_
-    ]
 
 
 def write_page(path: Path, fitted: Fitted, table: Table | None, label: str | None, command: str) -> None:
@@ -319,7 +319,6 @@ def write_page(path: Path, fitted: Fitted, table: Table | None, label: str | Non
 def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) -> dict[str, Any]:
     """What summary.json says about a fit, but for its criteria and files."""
     model = fitted.model
-    given = {item.name: getattr(options, item.name) for item in fields(ReadingOptions)}
     missing = zip(table.names, table.description.missing.tolist(), strict=True)
     about: dict[str, Any] = {
         "blockmix": blockmix.__version__,
@@ -330,7 +329,6 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
         "left_out": {name: why for name, why in table.left_out.items() if name != table.named_by},
         "missing": {name: n for name, n in missing if n},
         "row_names": table.named_by,
-        "reading": {name: value for name, value in given.items() if value != getattr(ReadingOptions, name)},
         "model": type(model).__name__,
         "seconds": round(fitted.seconds, 3),
         "warnings": fitted.warnings,
@@ -338,15 +336,14 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
     if isinstance(model, BlockDiagonalCovariance):
         return about | {"n_groups": model.n_groups_, "groups": model.groups_}
     label, scores = getattr(options, "label", None), model.outlier_scores_
-    names, groups = table.names, _group_texts(model)
     farthest = []
     outliers = model.outliers_ & tells_rows_apart(model)
     for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist():
         if outliers[i]:
             g, k = int(model.row_labels_[i]), int(model.outlier_groups_[i])
-            line = {"row": str(table.row_names[i]), "cluster": g, "outlier_score": round(float(scores[i]), 2)}
-            line |= {"n_values": int(model.n_values_[i]), "farthest_group": groups[g][k]}
-            columns = [names[j] for j in Partition(model.column_labels_[g]).groups[k]]
+            line = {"row": str(table.row_names[i]), "cluster": g + 1, "outlier_score": round(float(scores[i]), 2)}
+            line |= {"n_values": int(model.n_values_[i]), "farthest_group": k + 1}
+            columns = [table.names[j] for j in Partition(model.column_labels_[g]).groups[k]]
             farthest.append({**line, "columns": columns})
     return about | {
         "n_components": len(model.weights_),

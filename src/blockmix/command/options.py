@@ -1,7 +1,7 @@
 """Options of the commands: one dataclass per command, made of the groups that commands share.
 
 A field is declared once, with its help, the name of its value in the help, and what its text may be; `app` turns the
-fields into parameters of Typer.
+fields into parameters of Typer. The few that a newcomer needs are marked; the help lists the others as advanced.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Option:
         The limits of a number.
     argument : bool
         Whether it is an argument, without a name.
+    basic : bool
+        Whether a newcomer may need it.
     """
 
     help: str
@@ -45,11 +47,13 @@ class Option:
     names: tuple[str, ...] = ()
     limits: dict[str, Any] = field(default_factory=dict)
     argument: bool = False
+    basic: bool = False
 
 
-COUNT, SIZE = {"min": 1}, {"min": 0}  # limits of numbers
+COUNT = {"min": 1}  # limits of a number
 SEED = Option("Random seed; the same seed gives the same result.", "N", limits={"min": 0, "max": 2**32 - 1})
-LABEL = Option("Column of known classes: not fitted, but compared with the clusters.", "COL")
+LABEL = Option("Column of known classes: not fitted, but compared with the clusters.", "COL", basic=True)
+APPEND = Option("Also write the whole table with cluster, probability and outlier score of each row.", basic=True)
 GROUPS = Option(f"Number of column groups, or a rule: {', '.join(RULES)}.", "N|RULE", RULES, numbers=True)
 SHRINKAGE = Option("Shrinks covariances towards the diagonal; for few rows.", "A", limits={"min": 0, "max": 0.99})
 TOP_VARIANCE = Option(
@@ -58,15 +62,10 @@ TOP_VARIANCE = Option(
     limits=COUNT,
 )
 RAW_TEXT = Option("Write texts that begin with = + - @ to csv as they are, without a disarming apostrophe.")
-RESAMPLES = Option("Resamples for column groups.", "N", limits=COUNT)
-REFITS = Option("Resamples for row clusters, which are fitted again.", "N", limits=SIZE)
 FILE = Option(
     "csv, tsv (also .gz), parquet, arrow, feather, xlsx, npy or h5ad; - is standard input.", "FILE", argument=True
 )
 MODEL = Option("The model.blockmix of an earlier command.", "MODEL", argument=True)
-FITTED = Option(
-    "The table that was fitted; by default the one that the summary beside the model names.", "[FILE]", argument=True
-)
 Texts = list[str] | None
 
 
@@ -77,13 +76,14 @@ class ReadingOptions:
     columns: Annotated[
         Texts, Option("Use only columns whose names match, as 'x*' does. Can be repeated.", "PATTERN")
     ] = None
-    exclude: Annotated[Texts, Option("Leave out columns whose names match, as '*_id'. Can be repeated.", "PATTERN")] = (
-        None
-    )
-    drop: Annotated[Texts, Option("Leave this column out. Can be repeated.", "COL")] = None
+    drop: Annotated[
+        Texts, Option("Leave out this column, or those that match, as '*_id'. Can be repeated.", "COL", basic=True)
+    ] = None
     keep: Annotated[Texts, Option("Use this column although it looks like ids. Can be repeated.", "COL")] = None
     drop_missing: Annotated[bool, Option("Leave out rows with missing or infinite values.")] = False
-    missing: Annotated[Texts, Option("A cell that means a missing value, such as '?'. Can be repeated.", "TEXT")] = None
+    missing: Annotated[
+        Texts, Option("A cell that means a missing value, such as '?'. Can be repeated.", "TEXT", basic=True)
+    ] = None
     encoding: Annotated[str | None, Option("Encoding of a text file, such as latin-1; UTF-8 by default.", "NAME")] = (
         None
     )
@@ -98,7 +98,7 @@ class ReadingOptions:
 class WritingOptions:
     """Where the results go."""
 
-    out: Annotated[Path | None, Option("Folder for the results; created if needed.", "DIR")] = None
+    out: Annotated[Path | None, Option("Folder for the results; created if needed.", "DIR", basic=True)] = None
     raw_text: Annotated[bool, RAW_TEXT] = False
     json: Annotated[bool, Option("Print the summary as JSON, for programs, instead of text.")] = False
 
@@ -112,13 +112,18 @@ class FitOptions(ReadingOptions, WritingOptions):
     shrinkage: Annotated[float | None, SHRINKAGE] = None
     top_variance: Annotated[int | None, TOP_VARIANCE] = None
     figures: Annotated[
-        Any, Option("Write figures for a paper, as in pdf,png.", "FORMATS", ("pdf", "svg", "png"), many=True)
+        Any,
+        Option("Write figures for a paper, as in pdf,png.", "FORMATS", ("pdf", "svg", "png"), many=True, basic=True),
     ] = None
     stability: Annotated[bool, Option("Measure how often groups and clusters come back when rows are reweighted.")] = (
         False
     )
-    resamples: Annotated[int, RESAMPLES] = 100
-    refits: Annotated[int, REFITS] = 25
+    units: Annotated[
+        str | None,
+        Option("Column of what rows belong to, such as patients, which --stability resamples.", "COL"),
+    ] = None
+    resamples: Annotated[int, Option("Resamples for column groups.", "N", limits=COUNT)] = 100
+    refits: Annotated[int, Option("Resamples for row clusters, which are fitted again.", "N", limits={"min": 0})] = 25
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -126,8 +131,13 @@ class MixtureOptions(FitOptions):
     """The mixture that is fitted, or the candidates that are compared."""
 
     label: Annotated[str | None, LABEL] = None
-    components: Annotated[Any, Option("Number of row clusters; several are compared.", "N|A:B", numbers=True)] = "1:5"
-    shared: Annotated[bool, Option("One partition of the columns, and one covariance, for all clusters.")] = False
+    components: Annotated[
+        Any, Option("Number of row clusters; several are compared.", "N|A:B", numbers=True, basic=True)
+    ] = "1:5"
+    append: Annotated[bool, APPEND] = False
+    shared: Annotated[
+        bool, Option("One covariance for all clusters; without it both kinds are compared by --components A:B.")
+    ] = False
     tails: Annotated[
         Any, Option("Tails of the clusters: normal, or t, which holds up against outliers.", "KIND", ("normal", "t"))
     ] = "normal"
@@ -145,28 +155,37 @@ class TopicOptions(ReadingOptions, WritingOptions):
     """The topics that are looked for."""
 
     file: Annotated[str, FILE]
-    text: Annotated[str | None, Option("Column of texts; by default the one with the longest.", "COL")] = None
+    text: Annotated[str | None, Option("Column of texts; by default the one with the longest.", "COL", basic=True)] = (
+        None
+    )
     rating: Annotated[
-        str | None, Option("Column of ratings, or none; by default one that is called so and has few values.", "COL")
+        str | None,
+        Option("Column of ratings, or none; by default one that is called so and has few values.", "COL", basic=True),
     ] = None
-    by: Annotated[str | None, Option("Column of categories, dates or numbers to show the topics by.", "COL")] = None
-    topics: Annotated[Any, Option("Number of topics; several are compared.", "N|A:B", numbers=True)] = "3:8,10,12,15,20"
+    by: Annotated[
+        str | None, Option("Column of categories, dates or numbers to show the topics by.", "COL", basic=True)
+    ] = None
+    topics: Annotated[Any, Option("Number of topics; several are compared.", "N|A:B", numbers=True, basic=True)] = (
+        "3:8,10,12,15,20"
+    )
     groups: Annotated[int, Option("Number of word groups; 15 or more.", "N", limits=COUNT)] = 25
     words: Annotated[int, Option("Number of words to group.", "N", limits=COUNT)] = 1000
-    paper: Annotated[bool, Option("The paper's weights of words, without smoothing.")] = False
     stop_words: Annotated[str, Option("Words to leave out: english, none, or a file of words.", "WORDS")] = "english"
     ngrams: Annotated[int, Option("Also count phrases of up to N words.", "N", limits={"min": 1, "max": 5})] = 1
     seed: Annotated[int, SEED] = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PredictOptions(ReadingOptions, WritingOptions):
+class PredictOptions(ReadingOptions):
     """A saved model and new rows."""
 
     model: Annotated[Path, MODEL]
     file: Annotated[str, FILE]
     label: Annotated[str | None, LABEL] = None
     text: Annotated[str | None, Option("Column of texts, for a model of topics.", "COL")] = None
+    out: Annotated[Path | None, Option("Write to this csv file instead of printing.", "CSV", basic=True)] = None
+    append: Annotated[bool, APPEND] = False
+    raw_text: Annotated[bool, RAW_TEXT] = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -175,31 +194,7 @@ class ImputeOptions(ReadingOptions):
 
     model: Annotated[Path, MODEL]
     file: Annotated[str, FILE]
-    out: Annotated[Path | None, Option("The completed table; FILE with -imputed.csv at its end by default.", "CSV")] = (
-        None
-    )
-    raw_text: Annotated[bool, RAW_TEXT] = False
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ReportOptions(ReadingOptions):
-    """A saved model and the table it was fitted to."""
-
-    model: Annotated[Path, MODEL]
-    file: Annotated[str | None, FITTED] = None
-    label: Annotated[str | None, LABEL] = None
-    out: Annotated[Path | None, Option("The page; report.html beside the model by default.", "PAGE")] = None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class StabilityOptions(ReadingOptions, WritingOptions):
-    """A saved model, the table it was fitted to, and how often that is resampled."""
-
-    model: Annotated[Path, MODEL]
-    file: Annotated[str | None, FITTED] = None
-    resamples: Annotated[int, RESAMPLES] = 100
-    refits: Annotated[int, REFITS] = 25
-    units: Annotated[
-        str | None, Option("Column of what rows depend on, such as patients: its rows share a weight.", "COL")
+    out: Annotated[
+        Path | None, Option("The completed table; FILE with -imputed.csv at its end by default.", "CSV", basic=True)
     ] = None
-    seed: Annotated[int, SEED] = 0
+    raw_text: Annotated[bool, RAW_TEXT] = False

@@ -23,18 +23,15 @@ from typing import IO, Any
 from uuid import uuid4
 
 MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
-SELECTION, TOPICS, HEATMAP, TYPICAL = "selection.csv", "topics.csv", "topics.png", "documents.csv"
+SELECTION, TOPICS, TYPICAL = "selection.csv", "topics.csv", "documents.csv"
 SHARES = "shares.csv"
-GROUPS, CLUSTERS = "groups.csv", "clusters.csv"
-PREDICTIONS, PREDICTIONS_SUMMARY = "predictions.csv", "predictions.json"
+GROUPS, CLUSTERS, TABLE = "groups.csv", "clusters.csv", "table.csv"
 
 # The files that each kind of run may write; the last is the summary, which lists them.
 KINDS = {
-    "mixture": (MODEL, ROWS, COLUMNS, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
+    "mixture": (MODEL, ROWS, COLUMNS, TABLE, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
     "covariance": (MODEL, COLUMNS, GROUPS, REPORT, SUMMARY),
-    "stability": (GROUPS, CLUSTERS, REPORT, SUMMARY),
-    "topics": (MODEL, ROWS, COLUMNS, TOPICS, HEATMAP, TYPICAL, SHARES, SELECTION, REPORT, SUMMARY),
-    "predictions": (PREDICTIONS, PREDICTIONS_SUMMARY),
+    "topics": (MODEL, ROWS, COLUMNS, TOPICS, TYPICAL, SHARES, SELECTION, REPORT, SUMMARY),
 }
 # Parameters of the library and the options that set them; a name comes before those that it ends with.
 _OPTIONS = {
@@ -152,6 +149,8 @@ def warnings_collected() -> Iterator[list[str]]:
         line = line.replace("raise max_iter or tol", "raise --max-iter")
         for parameter, name in _OPTIONS.items():
             line = line.replace(f"{parameter}=", f"{name} ")
+        line = re.sub(r"\bcomponent (\d+)", lambda number: f"cluster {int(number[1]) + 1}", line)
+        line = re.sub(r"(?<!-)\bcomponent(s?)\b", r"cluster\1", line)
         texts.append(line)
         note(f"warning: {line}")
 

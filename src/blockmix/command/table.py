@@ -61,6 +61,8 @@ class Table:
         Decisions that the user should know, for `print_notes`.
     header : tuple of str
         All columns of the file, in its order.
+    taken : sequence of int or None
+        The rows of the file that were not left out, if some were.
     """
 
     source: str
@@ -73,6 +75,12 @@ class Table:
     named_by: str | None = None
     notes: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
+    taken: Sequence[int] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows N."""
+        return len(self.row_names)
 
     @property
     def in_memory(self) -> bool:
@@ -103,6 +111,10 @@ class Table:
         """What one pass finds in the columns."""
         return describe(map(floats, self.blocks()), *self.values.shape)
 
+    def column(self, j: int) -> FloatArray:
+        """The numbers of a column."""
+        return np.concatenate([*self.taking([j]).blocks()]).ravel()
+
     def taking(self, columns: Sequence[int], **changes: Any) -> Table:
         """The table with only some of the columns, in this order; these were described already."""
         columns = list(columns)
@@ -129,9 +141,15 @@ class Table:
         if keep is None or not self.names:
             return self
         may_count = isinstance(self.row_names, range)
-        ids = self.description.ids(self.names, may_count, lambda j: np.concatenate([*self.taking([j]).blocks()]))
-        ids &= [name not in keep for name in self.names]
-        return self.without(ids, f"ids, which all differ: {REMEDY}") if ids.any() else self
+        ids = self.description.ids(self.names, may_count, self.column) & [name not in keep for name in self.names]
+        if not ids.any():
+            return self
+        table = self.without(ids, f"ids, which all differ: {REMEDY}")
+        if not (may_count and self.in_memory):  # names of many rows are many texts
+            return table
+        first = int(np.argmax(ids))
+        row_names = [str(int(number)) for number in self.column(first)]
+        return replace(table, named_by=self.names[first], row_names=row_names)
 
     def declared_missing(self, numbers: Sequence[float]) -> Table:
         """The table with missing values in place of these numbers."""
@@ -219,6 +237,7 @@ class Table:
             values=self.values[numbers] if self.in_memory else replace(self.values, complete=True, shape=shape),
             row_names=[self.row_names[i] for i in numbers],
             texts={name: [column[i] for i in numbers] for name, column in self.texts.items()},
+            taken=numbers,
         )
 
     def sample(self, n_rows: int) -> Table:
@@ -250,8 +269,9 @@ def shortened(names: list[str], shown: int = _SHOWN) -> str:
 def print_notes(table: Table) -> None:
     """Print what the user should know about the table."""
     reasons = [f"{name or _NAMELESS} ({why})" for name, why in table.left_out.items() if name != table.named_by]
-    name = table.named_by or f"{_NAMELESS}: --keep '' uses it"
-    notes = [] if table.named_by is None else [f"row names: {name}"]
+    name, why = table.named_by or _NAMELESS, table.left_out.get(table.named_by or "", "")
+    remedy = f": {REMEDY.format(shlex.quote(table.named_by or ''))}" if not table.named_by or "ids" in why else ""
+    notes = [] if table.named_by is None else [f"row names: {name}{remedy}"]
     notes += [f"left out: {shortened(reasons, 8)}"] if reasons else []
     if len(table.names) == 1:
         notes.append(f"only one numeric column, {table.names[0]}: there are no columns to group")
@@ -272,17 +292,10 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names | Non
     ValueError
         Several columns have one name, one that is asked for is not there, or a pattern matches no column.
     """
-    matching: dict[str, list[str]] = {}
     asked = {*(only or ()), *(options.keep or ())}
-    for option, patterns in (("--columns", options.columns or ()), ("--exclude", options.exclude or ())):
-        for pattern in patterns:
-            if not any(fnmatchcase(column, pattern) for column in names):
-                listed = shortened([*names])
-                raise ValueError(f"{option} {shlex.quote(pattern)} matches no column of {source}: it has {listed}")
-        matching[option] = [column for column in names if any(fnmatchcase(column, pattern) for pattern in patterns)]
     if only is None and options.columns:
-        only = matching["--columns"]
-    dropped = {*(options.drop or ()), *matching["--exclude"]} - {*(kept or ())}
+        only = matching(source, names, options.columns)
+    dropped = {*matching(source, names, options.drop or ())} - {*(kept or ())}
     if kept is None:
         others = {*names} - dropped - {*(only or ())}
         kept = [name for name in names if name in others]
@@ -291,7 +304,7 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names | Non
         listed = shortened(repeated)
         remedy = f"rename them, or leave them out with --drop {shlex.quote(repeated[0])}"
         raise ValueError(f"{source} has columns of the same name: {listed}; {remedy}")
-    wanted = (*kept, *(options.drop or ()), *(options.keep or ()), *(only or ()))
+    wanted = (*kept, *(options.keep or ()), *(only or ()))
     if any(name not in times for name in wanted):
         raise lacking(source, names, wanted)
     apart, place = dropped | {*kept}, {name: j for j, name in enumerate(names)}
@@ -301,6 +314,14 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names | Non
     columns = {*read} - index
     used = [place[name] for name in (names if only is None else only) if place[name] in columns]
     return used, read, index, kept
+
+
+def matching(source: str, names: Names, patterns: Names) -> list[str]:
+    """The columns that patterns match, each of which must match one."""
+    hits = {pattern: {name for name in names if name == pattern or fnmatchcase(name, pattern)} for pattern in patterns}
+    if unmatched := [pattern for pattern, columns in hits.items() if not columns]:
+        raise lacking(source, names, unmatched)
+    return [name for name in names if any(name in columns for columns in hits.values())]
 
 
 def printable(names: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from warnings import catch_warnings, filterwarnings
 
 import numpy as np
 
@@ -121,7 +120,7 @@ def _compared(
             raise FileNotFoundError(f"--stop-words {file} is neither english, nor none, nor a file of words")
         stop_words = sorted({word.lower() for word in file.read_text(encoding="utf-8").split()})
     settings: dict[str, Any] = {"stop_words": stop_words, "ngrams": options.ngrams, "characters": is_unspaced(texts)}
-    settings |= {"smoothing": not options.paper, "max_terms": options.words, "random_state": options.seed}
+    settings |= {"max_terms": options.words, "random_state": options.seed}
     if settings["characters"]:
         note("pairs of letters take the place of words, because the texts have no spaces between words")
     models: list[TopicBiclustering] = []
@@ -163,9 +162,7 @@ def _write_files(
     summary: dict[str, Any],
     options: TopicOptions,
 ) -> None:
-    """Write the model, its tables, heat map and page, and the completed summary."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
+    """Write the model, its tables and page, and the completed summary."""
     from blockmix.report import write_topics
 
     raw = options.raw_text
@@ -191,11 +188,6 @@ def _write_files(
     if "selection" in summary:
         tried = summary["selection"]
         write_csv(folder / output.SELECTION, list(tried[0]), [list(line.values()) for line in tried], raw)
-    figure: Any = model.plot().figure
-    canvas: Any = FigureCanvasAgg(figure)  # pyplot would choose a window
-    with catch_warnings():
-        filterwarnings("ignore", "Glyph")  # the font of figures has not all alphabets; the page has
-        canvas.print_png(folder / output.HEATMAP)
     summary["files"] = [*sorted(path.name for path in folder.iterdir()), output.SUMMARY, output.REPORT]
     output.write_json(summary, folder / output.SUMMARY)
     about = {"warnings": summary["warnings"], "command": summary["command"], "title": Path(table.source).name}

@@ -146,7 +146,8 @@ def posterior(chunk: Chunk, density: Density) -> tuple[FloatArray, float, FloatA
 def log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | None]:
     """Log π_g f_g(x) of the rows of a chunk, shape (m, G), in double precision, and weights u of that shape.
 
-    The weights (ν + p)/(ν + δ) of the rows in the moments of a component are None, for 1, if components are normal.
+    The weights (ν + p)/(ν + δ) of the rows in the moments of a component are None, for 1, if components are normal. A
+    row whose component is known has −∞ for the others, so that its responsibilities and log-likelihood follow.
     """
     u = None
     if np.isinf(density.freedom).all():
@@ -161,6 +162,12 @@ def log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | 
     lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
     if len(lost):
         joint[lost] = _beyond(chunk.take(lost), density)
+    if chunk.known is not None:
+        rows = np.flatnonzero(chunk.known >= 0)
+        own = rows, chunk.known[rows]
+        density_there = np.maximum(joint[own], -np.finfo(float).max)
+        joint[rows] = -np.inf
+        joint[own] = density_there
     return joint, u
 
 

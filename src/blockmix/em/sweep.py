@@ -87,11 +87,13 @@ class RowScatters(list[GramMatrix]):
 def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     """Read every row once, using the shortcut for a shared covariance where it applies.
 
-    The shortcut does not apply to heavy tails, whose log-odds are not linear, nor to missing values. With more columns
+    The shortcut does not apply to heavy tails, whose log-odds are not linear, nor to missing values or rows of known
+    components. With more columns
     than rows the total scatter costs more than it saves, and copies of columns cost it its digits.
     """
     rows = rows.powered(parameters.powers)
-    shared = parameters.blocks.layout.n_sharing > 1 and parameters.degrees_of_freedom is None and not rows.has_missing
+    shared = parameters.blocks.layout.n_sharing > 1 and parameters.degrees_of_freedom is None
+    shared = shared and not rows.has_missing and getattr(rows, "known", None) is None
     if shared and rows.n_rows > rows.n_columns and parameters.summaries.precisions[0].max() < _LARGEST_PRECISION:
         return _sweep_shared(rows, parameters)
     density = parameters.density(rows.has_missing)

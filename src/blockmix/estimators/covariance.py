@@ -11,12 +11,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
@@ -24,8 +25,11 @@ from blockmix.blocks.blocks import Layout, best_blocks, within
 from blockmix.blocks.moments import Moments, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
 from blockmix.em.parameters import Parameters, distances, log_joint
+from blockmix.estimators.answer import answer, column_table
+from blockmix.estimators.associations import associated
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.resampling import covariance_stability
+from blockmix.estimators.scores import Axis, as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import as_grouping, as_rule, counts, matrix
@@ -34,15 +38,11 @@ from blockmix.grouping.best_cut import takes_gram
 from blockmix.grouping.grouping import check_n_groups
 from blockmix.grouping.one_table import OneTableRule, groups_of_rows, standardized_squares, too_few_rows
 from blockmix.partition import (
-    ColumnEntry,
     FloatArray,
     IntArray,
     RandomState,
-    column_entries,
     column_names,
-    describe,
     grouped_names,
-    leading_loadings,
     refuse_constant,
 )
 from blockmix.plotting.views import component_view
@@ -145,6 +145,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._needs_complete_rows() is None
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float64", "float32"])
         return tags
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> BlockDiagonalCovariance:
@@ -319,22 +320,44 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         halves = self._each_row(X, lambda chunk, density: distances(chunk, density._replace(level=np.zeros(1))))
         return np.asarray(-2 * halves).astype(self.location_.dtype)
 
-    def describe(self) -> str:
-        """Text that lists the groups by column name."""
+    def transform(self, X: ArrayLike) -> Any:
+        """A signed score for each row and group of two or more columns; see `GaussianBiclustering.transform`."""
+        axes, values, _ = self._scores(X, 0.0)
+        return framed(self, values, X, axes)
+
+    def fit_transform(self, X: ArrayLike, y: object = None, **parameters: Any) -> Any:
+        """Fit and return the scores of the rows."""
+        return self.fit(X, y, **parameters).transform(X)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Names of the scores: the column that goes best with each, and how many more there are."""
+        check_is_fitted(self, "blocks_")
+        return np.array([axis.name for axis in axes_of(self)], dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Let `transform` return "default" (an array), "pandas" or "polars" data frames; None changes nothing."""
+        return as_output(self, transform)
+
+    def associate(self, X: ArrayLike, traits: Any) -> Any:
+        """How the scores of the groups go with traits, as a data frame; see `GaussianBiclustering.associate`."""
+        axes, values, rows = self._scores(X, np.nan)
+        return associated(traits, X, rows, axes, values, None, column_names(self))
+
+    def describe(self, stability: Stability | None = None) -> str:
+        """The answer in sentences: the groups of columns and how far to trust them, see `GaussianBiclustering`."""
         check_is_fitted(self, "partition_")
-        text = describe(self.partition_, column_names(self), self.block_shapes_)
+        text = str(answer(self, stability))
         if self.common_correlation_:
-            text += f"\n  all columns share a correlation of about {self.common_correlation_:.2f}, set aside here"
+            text += f"\nAll columns share a correlation of about {self.common_correlation_:.2f}, set aside here."
         return text
 
-    def column_table(self) -> list[ColumnEntry]:
-        """Name, group, size of the group and loading of each column, and whether it is alone; the component is 0.
+    def _html_repr(self) -> str:  # what scikit-learn shows in a notebook
+        return answer(self).html() if hasattr(self, "partition_") else super()._html_repr()
 
-        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
-        """
+    def column_table(self) -> Any:
+        """Column, group, size of the group and loading as a data frame; see `GaussianBiclustering.column_table`."""
         check_is_fitted(self, "blocks_")
-        loadings = leading_loadings(self.blocks_, self.loadings_)
-        return list(column_entries(0, column_names(self), self.partition_, loadings))
+        return column_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
@@ -369,6 +392,16 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         if self.linkage_ is None:
             raise ValueError('this grouping has no tree: fit with grouping="hierarchical" to draw one')
         return plotting.dendrogram(self.linkage_, self.partition_.n_groups, names=column_names(self), ax=ax)
+
+    def plot_associations(self, X: ArrayLike, traits: Any, *, ax: Axes | None = None) -> Axes:
+        """Scores against traits as a heat map of `associate`, with a star where q is below 0.05."""
+        return plotting.association_heatmap(self.associate(X, traits), ax=ax)
+
+    def _scores(self, X: ArrayLike, unknown: float) -> tuple[list[Axis], FloatArray, ArrayRows]:
+        check_is_fitted(self, "blocks_")
+        values = matrix(self, X, reset=False)  # missing ones are refused where the fit does, as scikit-learn checks
+        rows, axes = ArrayRows.of(values.astype(self.location_.dtype, copy=False)), axes_of(self)
+        return axes, scores(rows, axes, self.location_[None], (self.blocks_,), None, unknown), rows
 
     def _each_row(self, X: ArrayLike, value: Callable[..., tuple[FloatArray, Any]]) -> FloatArray:
         """One number per row from the values that it has, shape (N,), under the mixture of one component."""

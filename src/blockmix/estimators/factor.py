@@ -74,6 +74,8 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         diag(scale_) (B_g T_g B_gᵀ + D_g) diag(scale_), in the units of X; made on demand.
     blocks_ : tuple of G Blocks
         The same in factored form; made on demand.
+    loadings_ : tuple of G tuples of arrays
+        Loadings of the columns of each group on its factor, in the units of X.
     row_labels_ : array of shape (N,)
         Component of each row.
     column_labels_ : array of shape (G, p)
@@ -207,6 +209,16 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
         """Covariance of each component in factored form."""
         pairs = zip(self.covariances_, self.column_labels_, strict=True)
         return tuple(Blocks.of(S, Partition(labels)) for S, labels in pairs)
+
+    @property
+    def loadings_(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Loadings √t of the columns of each group on its factor in the units of X, by component, shapes (c, 1)."""
+        groups = (Partition(labels).groups for labels in self.column_labels_)
+        pairs = zip(self.factor_variances_, groups, strict=True)
+        return tuple(
+            tuple(np.sqrt(t) * self.scale_[columns, None] for t, columns in zip(variances, own, strict=True))
+            for variances, own in pairs
+        )
 
     @property
     def column_labels_(self) -> IntArray:  # type: ignore[override]

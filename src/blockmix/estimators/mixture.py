@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import TransformerTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
@@ -33,24 +33,25 @@ from blockmix.em.loop import (
     P,
     Progress,
     S,
+    Start,
     interrupted,
     multistart,
 )
+from blockmix.estimators.answer import CLEAR, answer, column_table, row_table
+from blockmix.estimators.associations import associated
+from blockmix.estimators.scores import as_output, axes_of, framed, scores
+from blockmix.estimators.stability import Stability
 from blockmix.estimators.stored import VALUES, save_model
 from blockmix.estimators.validation import check_whole, matrix, rows_to_fit, rows_to_score
 from blockmix.files.archive import write_vectors
 from blockmix.files.checkpoint import Checkpoint
 from blockmix.partition import (
     BoolArray,
-    ColumnEntry,
     FloatArray,
     IntArray,
     Partition,
     RandomState,
-    column_entries,
     column_names,
-    describe,
-    leading_loadings,
     refuse_constant,
 )
 from blockmix.plotting.views import ComponentView, component_view
@@ -136,6 +137,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float64", "float32"])
         return tags
 
     def fit(
@@ -169,6 +171,17 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         -----
         An interrupt (Ctrl-C) ends the fit with the best parameters so far, also while the rows are being labelled.
         """
+        return self._fit(X, sample_weight, callback, checkpoint)
+
+    def _fit(
+        self,
+        X: Any,
+        sample_weight: ArrayLike | None = None,
+        callback: Callable[[Progress], object] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        known: IntArray | None = None,
+    ) -> Self:
+        """See `fit`; rows in memory may have a known component each, or −1, shape (N,)."""
         self._check_parameters()
         rng = check_random_state(self.random_state)
         with one_blas_thread():  # threads of BLAS would compete with those that read chunks
@@ -181,7 +194,12 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         report = None if callback is None else lambda p: callback(replace(p, objective=p.objective - shift))
         with one_blas_thread():
             make_family = partial(self._family, variances=variances)
-            if isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
+            if known is not None:
+                rows = rows.replace(known=known)
+                z = (known[:, None] == np.arange(self.n_components)).astype(rows.dtype)
+                # A row without responsibilities is left out of the first M-step.
+                starts = [Start("known components", partial(family.first, rows, z, max(self.tol, family.loose)))]
+            elif isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
                 settings = self.n_components, self.n_init, self.tol, self.max_iter
                 starts = default_starts(make_family, rows, sample, *settings, rng)
             else:
@@ -276,7 +294,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         self.warnings_ = [*messages, *degenerate, *others]
         for number, message in enumerate(self.warnings_):
             kind = ConvergenceWarning if number < len(messages) + len(degenerate) else FitWarning
-            warnings.warn(kind(message), stacklevel=3)
+            warnings.warn(kind(message), stacklevel=4)
 
     def fit_predict(self, X: Any, y: object = None, **parameters: Any) -> IntArray:
         """Fit and return the component of each row."""
@@ -300,6 +318,96 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """Probability of each component for each row, shape (N, G)."""
         return np.concatenate(list(self._each(X, probabilities)), dtype=self.means_.dtype)
 
+    def transform(self, X: Any, component: int | None = None) -> Any:
+        """A signed score for each row and column group of two or more columns, shape (N, number of such groups).
+
+        The posterior mean of the factor of a one-factor block, given the values of the row; else the position along the
+        first principal axis of the block's correlation. Scores have mean 0 and variance 1 in their component, less
+        where values are missing; the group's columns, or most of them, rise with them. With heavy tails the scale
+        matrix stands for the covariance.
+
+        Parameters
+        ----------
+        X : as in `predict`
+        component : int, optional
+            Only the groups of one component, counted from 0. By default those of all components side by side, each
+            score as if every row belonged to that component. With a shared covariance the groups are the same, and a
+            score is what the row has beyond the mean of its cluster.
+
+        Returns
+        -------
+        array, or what `set_output` asks for
+        """
+        check_is_fitted(self)
+        axes = axes_of(self, component)
+        values = scores(rows_to_score(self, X), axes, self.means_, self.blocks_, self._scorer())
+        return framed(self, values, X, axes)
+
+    def fit_transform(self, X: Any, y: object = None, **parameters: Any) -> Any:
+        """Fit and return the scores of the rows."""
+        return self.fit(X, y, **parameters).transform(X)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Names of the scores: the column that goes best with each, and how many more there are.
+
+        Clusters are counted from 1 in names, as in "cluster 1: flavanoids +4".
+        """
+        check_is_fitted(self)
+        return np.array([axis.name for axis in axes_of(self)], dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Let `transform` return "default" (an array), "pandas" or "polars" data frames; None changes nothing."""
+        return as_output(self, transform)
+
+    def associate(self, X: Any, traits: Any) -> Any:
+        """How the clusters and the scores of the column groups go with traits, columns that took no part in the fit.
+
+        Parameters
+        ----------
+        X : as in `predict`
+            The rows of the fit, or new ones.
+        traits : data frame, mapping of columns, series or array
+            One value per row: numbers, dates, booleans, categories or texts. Missing values leave out the row for
+            that trait.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line per trait with the clusters and with each score of `transform`:
+
+            - ``trait``, ``what``: name of the trait; "clusters", or the name of the score.
+            - ``component``, ``group``: numbers of the score's component and group, from 0; −1 for what has none.
+            - ``kind``: "η²", the share of a number's variance between clusters (or of a score's between the categories
+              of a trait); "Cramér's V" of clusters and categories; "r" of scores and numbers.
+            - ``estimate``, ``low``, ``high``: the effect and its 95 % interval.
+            - ``n``: rows it rests on: for a score those of its component.
+            - ``p``, ``q``: probability of an effect as large if there is none (t, F and χ² tests), and the false
+              discovery rate (Benjamini and Hochberg) over all p of the table.
+            - ``note``: why a number is NaN.
+
+        Notes
+        -----
+        Clusters and groups were found in the same rows, but without the traits, so p holds for traits that took no
+        part. A trait that is a column of the fit, or equal to one, has no p. A trait that follows from such columns
+        does, and p says no more than that: it goes with the table, whether or not the clusters are real. Rows must be
+        independent of each other.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> factor = rng.standard_normal(200)
+        >>> X = rng.standard_normal((200, 4)) + factor[:, None]
+        >>> from blockmix import GaussianBiclustering
+        >>> table = GaussianBiclustering(1, 1).fit(X).associate(X, {"age": factor + rng.standard_normal(200)})
+        >>> table[["trait", "what", "kind", "n"]].to_dict("records")
+        [{'trait': 'age', 'what': 'x2 +3', 'kind': 'r', 'n': 200}]
+        """
+        check_is_fitted(self)
+        axes, rows = axes_of(self), rows_to_score(self, X)
+        values = scores(rows, axes, self.means_, self.blocks_, self._scorer(), unknown=np.nan)
+        labels = self.predict(X) if len(self.weights_) > 1 else None
+        return associated(traits, X, rows, axes, values, labels, column_names(self))
+
     def score_samples(self, X: Any) -> FloatArray:
         """Log-density of each row, shape (N,)."""
         density = np.concatenate(list(self._each(X, log_density)))
@@ -308,7 +416,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def score(self, X: Any, y: object = None) -> float:
         """Mean log-density of the rows."""
-        weight, likelihood, _ = self._sums(X)
+        weight, likelihood = self._sums(X)[:2]
         return float(likelihood / weight)
 
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -329,7 +437,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def _criteria(self, sums: FloatArray) -> dict[str, float]:
         """Log-likelihood and all criteria from the sums of `labelled`."""
-        weight, likelihood, certainty = sums.tolist()
+        weight, likelihood, certainty = sums[:3].tolist()
         price = getattr(self, "partition_price_", 0.0)
         bic = -2 * likelihood + self.n_parameters_ * float(np.log(weight)) + 2 * price
         aic = -2 * likelihood + 2 * self.n_parameters_
@@ -379,34 +487,35 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         check_is_fitted(self)
         return np.array([labels == k for labels in self.column_labels_ for k in range(labels.max() + 1)])
 
-    def describe(self) -> str:
-        """Text that lists components, their sizes and their column groups by name."""
-        check_is_fitted(self)
-        names = column_names(self)
-        counts = np.bincount(self.row_labels_, minlength=len(self.weights_))
-        shapes = getattr(self, "block_shapes_", [()] * len(counts))
-        return "\n".join(
-            f"component {g}: {counts[g]} rows, weight {self.weights_[g]:.3f}; "
-            + describe(Partition(labels), names, shapes[g])
-            for g, labels in enumerate(self.column_labels_)
-        )
+    def describe(self, stability: Stability | None = None) -> str:
+        """The answer in sentences: clusters and what marks them, groups of columns, how far to trust it.
 
-    def column_table(self) -> list[ColumnEntry]:
-        """Component, name, group, size of the group and loading of each column, and whether it is alone.
-
-        ``pandas.DataFrame(model.column_table())`` makes a data frame of it.
+        Clusters and groups count from 1 here, and have the names in `names_`, a dict that you may set, such as
+        ``{"cluster 1": "calm", "group 2": "sleep"}``. With the result of `stability`, groups are firm, open or chance.
         """
         check_is_fitted(self)
-        names, loadings = column_names(self), np.full(self.column_labels_.shape, np.nan)
-        model: Any = self
-        if hasattr(model, "loadings_"):
-            loadings = np.stack([leading_loadings(*pair) for pair in zip(model.blocks_, model.loadings_, strict=True)])
-        pairs = enumerate(zip(self.column_labels_, loadings, strict=True))
-        return [
-            entry
-            for g, (labels, column_loadings) in pairs
-            for entry in column_entries(g, names, Partition(labels), column_loadings)
-        ]
+        return str(answer(self, stability))
+
+    def _html_repr(self) -> str:  # what scikit-learn shows in a notebook
+        return answer(self).html() if hasattr(self, "row_labels_") else super()._html_repr()
+
+    def column_table(self) -> Any:
+        """Cluster, column, group and its size, and loading, as a pandas data frame with a line per cluster and column.
+
+        Clusters and groups count from 1, and groups that share most columns have one number in all clusters; it is
+        missing for a column alone. The loading is the correlation with the strongest factor of the group. Where all
+        clusters have the same groups, because they share a covariance, there is one line per column.
+        """
+        check_is_fitted(self)
+        return column_table(self)
+
+    def row_table(self, X: Any) -> Any:
+        """Cluster of each row, its probability and how far the row is, as a pandas data frame with a line per row.
+
+        The probability is missing where it cannot be known, with more columns than rows.
+        """
+        check_is_fitted(self)
+        return row_table(self, X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
@@ -445,6 +554,10 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """Plot the objective at each iteration of the winning start."""
         check_is_fitted(self)
         return plotting.likelihood_trace(self.log_likelihood_trace_, ax=ax)
+
+    def plot_associations(self, X: Any, traits: Any, *, ax: Axes | None = None) -> Axes:
+        """Clusters and scores against traits as a heat map of `associate`, with a star where q is below 0.05."""
+        return plotting.association_heatmap(self.associate(X, traits), ax=ax)
 
     def _view(self, X: ArrayLike, component: int) -> ComponentView:
         self._check_component(component)
@@ -498,7 +611,7 @@ def labelled(
 ) -> tuple[IntArray, FloatArray, dict[str, Any]]:
     """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes.
 
-    The sums are weight, log-likelihood and Σ log of the largest probabilities.
+    The sums are weight, log-likelihood, Σ log of the largest probabilities, and the weight of the rows that are clear.
     """
     joint, weights = scorer(chunk), chunk.weights
     labels = joint.argmax(axis=1)
@@ -506,7 +619,7 @@ def labelled(
     rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))  # what the others add to the most probable component
     counted = weights > 0  # −inf times 0 is NaN
     density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)[counted]
-    sums = np.array([weights.sum(), weights[counted] @ density, -weights @ rest])
+    sums = np.array([weights.sum(), weights[counted] @ density, -weights @ rest, weights @ (rest <= -np.log(CLEAR))])
     small = labels.astype(np.min_scalar_type(-joint.shape[1]))
     return small, sums, {} if describe is None else describe(chunk, small)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics.cluster import contingency_matrix
 
 from blockmix import plotting
@@ -26,6 +27,7 @@ NOTE = (
     "depends on chance in the sample, not whether the model is right."
 )
 _LISTED = 6  # columns of a group that are named in the printed table
+_ALWAYS = 0.9  # share of the resamples from which columns are called always together
 _LINES = 20  # groups of a component in the printed table
 
 
@@ -48,6 +50,10 @@ class GroupStability:
         The mean share of the resamples in which it does.
     weakest : str
         The column that least often stays.
+    core : tuple of str
+        The most columns of the group of which every two share a group in at least nine of ten resamples.
+    together : float
+        Mean share of the resamples in which two columns of the group share a group.
     """
 
     component: int
@@ -58,12 +64,15 @@ class GroupStability:
     joined_with: str | None
     joined_share: float
     weakest: str
+    core: tuple[str, ...]
+    together: float
 
     @property
     def verdict(self) -> str:
-        """`again` in a word."""
-        levels = ((0.9, "firm"), (0.75, "likely"), (0.5, "open"))
-        return next((word for least, word in levels if self.again >= least), "not settled by these rows")
+        """Firm: all columns are the core, and no other joins in every second resample. Chance: they hardly meet."""
+        if len(self.core) == len(self.columns) and self.joined_share < 0.5:
+            return "firm"
+        return "open" if self.together >= 0.5 else "chance"
 
 
 @dataclass(frozen=True)
@@ -134,7 +143,9 @@ class Stability:
     def to_frame(self) -> Any:
         """The groups as a pandas data frame, one row per group."""
         names = ["component", "columns", "size", "again", "split", "joined", "joined_with", "joined_share", "weakest"]
-        more = [{"columns": ", ".join(group.columns), "size": len(group.columns)} for group in self.groups]
+        names += ["core", "together"]
+        join = ", ".join
+        more = [{"columns": join(g.columns), "size": len(g.columns), "core": join(g.core)} for g in self.groups]
         rows = [vars(group) | texts for group, texts in zip(self.groups, more, strict=True)]
         return needed("pandas", "app").DataFrame(rows, columns=names)
 
@@ -158,14 +169,23 @@ class Stability:
         return plotting.cluster_stability(self.clusters, ax=ax)
 
     def words(self, group: GroupStability) -> str:
-        """The line that a page or a terminal shows for a group, such as "29 of 100, joined by proline in 69"."""
-        n = self.n_resamples
-        text = f"{round(group.again * n)} of {n}"
-        if group.again < 0.9 and group.joined_with is not None and group.joined >= group.split:
-            text += f", joined by {group.joined_with} in {round(group.joined_share * n)}"
-        elif group.again < 0.9:
-            text += f", falls apart in {round(group.split * n)}, {group.weakest} leaves first"
-        return f"{text} ({group.verdict})"
+        """The line that a page or a terminal shows for a group: "5 columns always together, alcohol joins in 64"."""
+        n, size, core = self.n_resamples, len(group.columns), group.core
+        if group.verdict == "chance":
+            return f"two of its columns meet in {round(group.together * n)} of {n} resamples"
+        joins = f", {group.joined_with} joins in {round(group.joined_share * n)}" if group.joined_share >= 0.1 else ""
+        if len(core) == size:
+            every = "both" if size == 2 else f"all {size}"
+            return f"{every} together in {round((1 - group.split) * n)} of {n} resamples{joins}"
+        if len(core) < 2:
+            return f"no two of its columns are always together, {group.weakest} leaves first"
+        place = [self.names.index(name) for name in core]
+        share = {name: self.pairs[group.component, place, self.names.index(name)].mean() for name in group.columns}
+        often = max((name for name in group.columns if name not in core), key=lambda name: share[name])
+        listed = ", ".join(core[:_LISTED]) + (" …" if len(core) > _LISTED else "")
+        more = f", {size - len(core) - 1} more less often" if size - len(core) > 1 else ""
+        often = f"{often} joins in {round(share[often] * n)} of {n} resamples{more}"
+        return f"{len(core)} columns always together ({listed}), {often}"
 
     def heading(self, covariance: int) -> str:
         """Number of groups of a covariance and its range in the middle 90 % of the resamples."""
@@ -178,16 +198,16 @@ class Stability:
         lines = [f"{self.n_resamples} resamples of the column groups, {self.n_refits} refits of the clusters"]
         for g in range(len(self.partitions)):
             groups = [group for group in self.groups if group.component == g]
-            lines.append(f"component {g}: {self.heading(g)}" if len(self.partitions) > 1 else self.heading(g))
+            lines.append(f"cluster {g + 1}: {self.heading(g)}" if len(self.partitions) > 1 else self.heading(g))
             for group in groups[:_LINES]:
                 rest = len(group.columns) - _LISTED
                 more = f" and {rest} more" if rest > 0 else ""
-                lines.append(f"  {', '.join(group.columns[:_LISTED])}{more}: {self.words(group)}")
+                lines.append(f"  {', '.join(group.columns[:_LISTED])}{more}: {group.verdict}, {self.words(group)}")
             lines += [f"  and {len(groups) - _LINES} more groups: see to_frame()"] if len(groups) > _LINES else []
         lines += ["cluster    rows  stability  dissolved  certainty"] if self.clusters is not None else []
         for cluster in self.clusters or ():
             figures = f"{cluster.stability:9.2f}  {cluster.dissolved:9.2f}  {cluster.certainty:9.2f}"
-            lines.append(f"{cluster.component:7}  {cluster.rows:6}  {figures}  {cluster.verdict}")
+            lines.append(f"{cluster.component + 1:7}  {cluster.rows:6}  {figures}  {cluster.verdict}")
         return "\n".join([*lines, NOTE])
 
     __repr__ = __str__
@@ -248,8 +268,14 @@ def _group(
     joined_with, joined_share = (None, 0.0) if joins is None else (names[outside[joins]], float(mean[joins]))
     weakest = names[columns[stays[columns].argmin()]]
     again, split, joined = shares.tolist()
-    members = tuple(names[j] for j in columns)
-    return GroupStability(g, members, again, split, joined, joined_with, joined_share, weakest)
+    inside = together[np.ix_(columns, columns)]
+    met = float((inside.sum(dtype=float) - len(columns)) / (len(columns) * (len(columns) - 1)))
+    apart = linkage(1 - inside[np.triu_indices(len(columns), 1)].astype(float), "complete")
+    cores = fcluster(apart, 1 - _ALWAYS + 1e-6, "distance")
+    members, core = (
+        tuple(names[j] for j in found) for found in (columns, columns[cores == np.bincount(cores).argmax()])
+    )
+    return GroupStability(g, members, again, split, joined, joined_with, joined_share, weakest, core, met)
 
 
 def cluster_stability(

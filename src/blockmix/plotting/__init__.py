@@ -13,6 +13,7 @@ from blockmix.plotting.curves import (
     selection_curve,
 )
 from blockmix.plotting.heatmaps import (
+    association_heatmap,
     checkerboard,
     correlation_heatmap,
     correlation_pair,
@@ -22,6 +23,7 @@ from blockmix.plotting.heatmaps import (
 from blockmix.plotting.style import style
 
 __all__ = [
+    "association_heatmap",
     "checkerboard",
     "cluster_stability",
     "correlation_heatmap",

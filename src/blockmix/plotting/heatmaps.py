@@ -239,16 +239,62 @@ def importance_heatmap(
     ax = axes_or_new(ax, width, 1.9 + 0.27 * K)
     with np.errstate(divide="ignore"):
         level = np.clip(np.log2(importance.T / 100), -2, 2)
-    image = ax.imshow(level, cmap=current().signed, vmin=-2, vmax=2, aspect="auto", interpolation="nearest")
-    brightness = np.asarray(image.cmap(image.norm(level)))[..., :3] @ (0.3, 0.59, 0.11)
-    for k, g in np.argwhere(np.isfinite(importance.T)):
-        color = "white" if brightness[k, g] < 0.45 else "black"
-        ax.text(g, k, f"{importance[g, k]:.0f}", ha="center", va="center", fontsize=points(8), color=color)
-    ax.set_yticks(range(K), groups, fontsize=points(8))
-    ax.set_xticks(range(G), topics, fontsize=points(8))
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0)
-    ax.set_title(title, fontsize=points(10))
+    cells = [[f"{value:.0f}" if np.isfinite(value) else "" for value in row] for row in importance.T]
+    image = _draw_cells(ax, level, 2, cells, groups, topics, title)
     bar = color_scale(image, ax, "importance, % of the average over all documents", shrink=0.7)
     bar.set_ticks([-2, -1, 0, 1, 2], labels=["≤ 25", "50", "100", "200", "≥ 400"])
     return ax
+
+
+def association_heatmap(table: Any, *, title: str = "", ax: Axes | None = None) -> Axes:
+    """Clusters and scores against traits: the sign and strength of each effect, one row per score.
+
+    Strength is |r|, Cramér's V or η = √η², which are on one scale from 0 to 1; cells show the effect itself, with a
+    star where q is below 0.05.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        From the method `associate` of an estimator.
+    title : str
+    ax : Axes, optional
+        Where to draw; by default a new figure large enough for the labels.
+    """
+    if len(table) == 0:
+        raise ValueError("there is nothing to draw: no traits, or neither clusters nor groups of several columns")
+    traits, targets = (list(dict.fromkeys(table[name])) for name in ("trait", "what"))
+    level, cells = np.full((len(targets), len(traits)), np.nan), [[""] * len(traits) for _ in targets]
+    lines = zip(*(table[name] for name in ("trait", "what", "kind", "estimate", "q")), strict=True)
+    for trait, target, kind, estimate, q in lines:
+        i, j = targets.index(target), traits.index(trait)
+        level[i, j] = estimate**0.5 if kind == "η²" else estimate
+        cells[i][j] = "" if np.isnan(estimate) else f"{estimate:.2f}{'*' if q < 0.05 else ''}"
+    longest = max(map(len, targets))
+    ax = axes_or_new(ax, 1.8 + 0.075 * longest + 0.6 * len(traits), 1.9 + 0.27 * len(targets))
+    image = _draw_cells(ax, level, 1, cells, targets, traits, title)
+    ax.tick_params(axis="x", rotation=45 if max(map(len, traits)) > 6 else 0)
+    color_scale(image, ax, "r, V or η (* q < 0.05)", shrink=0.7)
+    return ax
+
+
+def _draw_cells(
+    ax: Axes,
+    level: FloatArray,
+    limit: float,
+    cells: Sequence[Sequence[str]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+) -> Any:
+    """Draw a table of signed values up to a limit as colors with the cells written on them."""
+    image = ax.imshow(level, cmap=current().signed, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    brightness = np.asarray(image.cmap(image.norm(level)))[..., :3] @ (0.3, 0.59, 0.11)
+    for i, j in np.argwhere(np.isfinite(level)):
+        color = "white" if brightness[i, j] < 0.45 else "black"
+        ax.text(j, i, cells[i][j], ha="center", va="center", fontsize=points(8), color=color)
+    ax.set_yticks(range(len(rows)), rows, fontsize=points(8))
+    ax.set_xticks(range(len(columns)), columns, fontsize=points(8))
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
+    ax.set_title(title, fontsize=points(10))
+    return image

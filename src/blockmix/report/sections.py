@@ -18,10 +18,12 @@ from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray
 from blockmix.plotting.views import binned, board_view, component_view
 from blockmix.report.subject import MAX_ROWS, Subject, encoded, fractions
+from blockmix.report.traits import trait_lines
 
 MAX_SIDE = 800  # pixels of one map: few screens show it wider
 _MAX_MAP_PIXELS = 2_400_000  # of all correlation maps together: 3.2 MB as base64
 _MAX_BOARD_ROWS = 480  # rows of pixels of the checkerboard
+_MARKS = 8  # columns of each direction that mark a cluster
 _PROFILES = 24  # groups of all components whose scores are shown, the largest of each
 _NEIGHBORS = 3  # rows named beside a row
 _COMPARED = 400  # least certain rows that have neighbors: all pairs of rows would take long
@@ -33,17 +35,15 @@ def components(subject: Subject) -> list[dict[str, Any]]:
     n_maps = len(subject.column_labels) * (1 if subject.stability is None else 1.5)
     side = min(MAX_SIDE, int(np.sqrt(_MAX_MAP_PIXELS / n_maps)))
     if subject.centers is None:
-        return [_component(subject, 0, "All rows", X, None, side)]
+        return [_component(subject, 0, X, None, side)]
     if len(subject.covariances) < len(subject.model.weights_):
         residuals = None if X is None else X - subject.model.means_[subject.row_labels]
-        return [_component(subject, 0, "All components", residuals, None, side)]
+        return [_component(subject, 0, residuals, None, side)]
     weights = [None if z is None else np.ascontiguousarray(z[:, g]) for g in range(len(subject.covariances))]
-    return [_component(subject, g, f"Component {g}", X, each, side) for g, each in enumerate(weights)]
+    return [_component(subject, g, X, each, side) for g, each in enumerate(weights)]
 
 
-def _component(
-    subject: Subject, g: int, name: str, X: FloatArray | None, weights: FloatArray | None, side: int
-) -> dict[str, Any]:
+def _component(subject: Subject, g: int, X: FloatArray | None, weights: FloatArray | None, side: int) -> dict[str, Any]:
     """One component; its maps have its columns in leaf order, in which the groups of every cut are contiguous."""
     view = component_view(subject.covariances[g], X, weights, subject.model)
     partition, order = view.partition, leaf_order(view.tree)
@@ -62,7 +62,6 @@ def _component(
     sums = [(len(group), float(R[np.ix_(group, group)].sum())) for group in partition.groups]
     strengths = [None if c == 1 else round((total - c) / (c * (c - 1)), 3) for c, total in sums]
     return {
-        "name": name,
         "labels": partition.labels.tolist(),
         "merges": view.tree[:, :2].astype(int).ravel().tolist(),
         "heights": np.round(view.tree[:, 2], 4).tolist(),
@@ -83,15 +82,13 @@ def differences(subject: Subject) -> dict[str, Any] | None:
     """Differences of the columns and scores of the column groups by component; None for a single component.
 
     All come from the fitted means and variances, so they need no rows, and outliers count in a t mixture as little as
-    in its fit. The difference of a column is (mean of the component − mean of all others) / standard deviation within
-    components. With weights π, μ − Σ_h≠g π_h μ_h / (1 − π_g) is (μ − overall mean) / (1 − π_g).
+    in its fit. Marks are the columns in which a cluster is high and low.
     The score of a group of several columns is the mean of its standardized columns. A column that correlates negatively
     with the column of strongest correlations counts with the opposite sign.
     """
     centers = subject.centers
     if centers is None or len(centers.weights) < 2:
         return None
-    rest = np.maximum(1 - centers.weights, np.finfo(float).eps)
     max_groups = max(3, _PROFILES // len(subject.covariances))
     scores: list[list[list[float]]] = []
     for covariance in subject.covariances:
@@ -103,7 +100,9 @@ def differences(subject: Subject) -> dict[str, Any] | None:
             signs = np.where(R[central] < 0, -1.0, 1.0)
             scores[-1].append(np.round(centers.standardized[:, group] @ signs / len(group), 3).tolist())
     return {
-        "columns": np.round(centers.standardized / rest[:, None], 3).tolist(),
+        "columns": np.round(centers.apart, 3).tolist(),
+        "marks": [[part.tolist() for part in centers.marks(g, _MARKS)] for g in range(len(centers.weights))],
+        "singled": [np.flatnonzero(own).tolist() for own in centers.singled],
         "means": [[float(f"{value:.4g}") for value in row] for row in subject.model.means_.astype(float).tolist()],
         "groups": scores,
     }
@@ -127,6 +126,7 @@ def checkerboard(subject: Subject, leaves: IntArray) -> dict[str, Any] | None:
         "total": N,
         "columns": columns.tolist(),
         "starts": board.column_bins.tolist(),
+        "strips": [trait_lines(trait, sample[board.order], board.row_bins) for trait in subject.traits],
     }
 
 

@@ -6,49 +6,21 @@ Also the form of its numbers on the page: rounded or with grouped digits, and pi
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.preprocessing import StandardScaler
 
 from blockmix.blocks.blocks import Blocks
+from blockmix.estimators.answer import Centers
 from blockmix.estimators.mixture import log_density, probabilities
 from blockmix.estimators.stability import Stability
 from blockmix.partition import FloatArray, IntArray
+from blockmix.report.traits import Trait, traits_of
 
 MAX_ROWS = 20_000  # with more rows none is listed by name, and pictures show a sample
-# Missing values of Python, NumPy and pandas by their text: pandas.NA cannot be compared with anything.
-_MISSING = dict.fromkeys(("None", "nan", "NaT", "<NA>"), "")
-
-
-class Classes(NamedTuple):
-    """Known classes of the rows: their names, and the index of each row's class, −1 if unknown."""
-
-    names: list[str]
-    codes: IntArray
-
-
-class Centers(NamedTuple):
-    """Means of the components in the units of the page.
-
-    Attributes
-    ----------
-    weights : array of shape (G,)
-    overall : array of shape (p,)
-        Mean of all rows.
-    scale : array of shape (p,)
-        Standard deviation within components: √Σ_g π_g Σ_g,jj.
-    standardized : array of shape (G, p)
-        Means of the components in standard deviations from the overall mean.
-    """
-
-    weights: FloatArray
-    overall: FloatArray
-    scale: FloatArray
-    standardized: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +49,7 @@ class Subject:
     Z : array of shape (n, p) or None
         The sample in standard deviations within components from the overall mean, with missing values filled in.
     row_names : sequence of N names or None
-    classes : Classes or None
+    traits : list of Trait
     stability : Stability or None
     """
 
@@ -92,7 +64,7 @@ class Subject:
     sample: IntArray
     Z: FloatArray | None
     row_names: Sequence[object] | None
-    classes: Classes | None
+    traits: list[Trait]
     stability: Stability | None
 
 
@@ -100,20 +72,16 @@ def subject_of(
     model: Any,
     data: Any = None,
     *,
-    labels: ArrayLike | None = None,
+    traits: Mapping[str, Any] | None = None,
     row_names: Sequence[object] | None = None,
     stability: Stability | None = None,
 ) -> Subject:
-    """Check the rows, labels and names that `write_report` was given and compute what several sections need."""
+    """Check the rows, traits and names that `write_report` was given and compute what several sections need."""
     blocks: Any = model.blocks_
     centers, criteria, X, z, Z = None, None, None, None, None
-    row_labels, classes = getattr(model, "row_labels_", None), None if labels is None else classes_of(labels)
+    row_labels, shown = getattr(model, "row_labels_", None), traits_of(traits)
     if hasattr(model, "weights_"):
-        weights, means = model.weights_.astype(float), model.means_.astype(float)
-        weights = weights / weights.sum()
-        overall, variances = weights @ means, np.stack([block.variances for block in blocks]).astype(float)
-        scale = np.sqrt(weights @ variances)
-        centers = Centers(weights, overall, scale, (means - overall) / scale)
+        centers = Centers.of(model)
     if data is not None:
         X = model._array(data)
         z, filled = np.ones((len(X), 1), dtype=X.dtype), X
@@ -134,33 +102,15 @@ def subject_of(
     if row_names is None and not callable(index) and type(index).__name__ != "RangeIndex":
         row_names = index  # of a pandas frame, unless it just counts
     N = 0 if row_labels is None else len(row_labels)
-    for name, given in (("labels", None if classes is None else classes.codes), ("row_names", row_names)):
+    for name, given in [("row_names", row_names), *((trait.name, trait.values) for trait in shown)]:
         if given is not None and len(given) != N:
             raise ValueError(f"{name} has {len(given)} entries for {N} rows: give one per row")
     sample = np.unique(np.linspace(0, N - 1, min(N, MAX_ROWS)).astype(int))
     covariances = (blocks,) if centers is None else blocks[:1] if getattr(model, "shared_covariance", False) else blocks
     column_labels, Z = np.atleast_2d(model.column_labels_), None if Z is None else Z[sample]
     return Subject(
-        model, covariances, column_labels, centers, criteria, X, z, row_labels, sample, Z, row_names, classes, stability
+        model, covariances, column_labels, centers, criteria, X, z, row_labels, sample, Z, row_names, shown, stability
     )
-
-
-def classes_of(labels: ArrayLike) -> Classes:
-    """Classes from one label per row; None, NaN and an empty string mean unknown.
-
-    Examples
-    --------
-    >>> classes = classes_of(["b", None, "a", float("nan"), "b"])
-    >>> classes.names, classes.codes.tolist()
-    (['a', 'b'], [1, -1, 0, -1, 1])
-    """
-    given = np.asarray(labels, dtype=object)
-    if given.ndim != 1:
-        raise ValueError(f"labels has shape {given.shape}: give one label per row")
-    texts = [label if isinstance(label, str) else _MISSING.get(str(label), str(label)) for label in given.tolist()]
-    names = sorted({*texts} - {""})
-    number = {name: k for k, name in enumerate(names)} | {"": -1}
-    return Classes(names, np.array([number[text] for text in texts], dtype=np.intp))
 
 
 def short(text: str, max_length: int = 120) -> str:

@@ -10,7 +10,8 @@ import json
 import os
 import platform
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from html import escape
@@ -23,22 +24,32 @@ from sklearn.utils.validation import check_is_fitted
 
 import blockmix
 from blockmix.comparison import CRITERIA, STABILITY_NOTE, SelectionTable
+from blockmix.estimators.answer import answer, column_loadings
 from blockmix.estimators.covariance import BlockDiagonalCovariance
-from blockmix.estimators.mixture import Mixture, tells_rows_apart
+from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.resampling import quick_stability
 from blockmix.estimators.stability import NOTE, Stability
 from blockmix.estimators.topics import TopicBiclustering
 from blockmix.files.archive import replacing
-from blockmix.metrics import adjusted_rand, matched_accuracy
-from blockmix.partition import IntArray, column_names
+from blockmix.partition import column_names
 from blockmix.plotting.views import aligned_labels
 from blockmix.report import sections
-from blockmix.report.subject import MAX_ROWS, Classes, Subject, finite, grouped, short, subject_of
+from blockmix.report.subject import MAX_ROWS, Subject, finite, grouped, short, subject_of
+from blockmix.report.traits import trait_section
 
 # Scripts in order: each may use what those before it define.
 SHARED = ("core", "colors", "downloads", "tables", "charts", "shell")
 _MAPS = ("raster", "dendrogram", "groups", "component", "checkerboard", "scatter")
-_REPORT = (*SHARED, *_MAPS, "overview", "differences", "lists", "main")
-_LISTED_CLASSES = 20  # the smallest classes beyond this are added up: nobody reads a wider table
+_REPORT = (*SHARED, "names", *_MAPS, "overview", "differences", "answer", "traits", "lists", "main")
+
+
+# Kinds of candidates in words.
+_KINDS = {
+    ("shared_covariance", False): "a covariance each",
+    ("shared_covariance", True): "one covariance for all",
+    ("tails", "normal"): "normal",
+    ("tails", "t"): "heavy tails",
+}
 
 
 def write_report(
@@ -48,8 +59,9 @@ def write_report(
     *,
     table: SelectionTable | None = None,
     labels: ArrayLike | None = None,
+    traits: Mapping[str, Any] | None = None,
     row_names: Sequence[object] | None = None,
-    stability: Stability | None = None,
+    stability: Stability | bool | None = None,
     warnings: Sequence[str] | None = None,
     title: str | None = None,
     command: str | None = None,
@@ -67,11 +79,14 @@ def write_report(
     table : SelectionTable, optional
         The comparison that the model was chosen by.
     labels : array-like of shape (N,), optional
-        Known classes of the rows, to compare with the components; rows with a missing label are not compared.
+        Known classes of the rows, to compare with the clusters: the trait "known class".
+    traits : data frame or dict, optional
+        Columns that were left out of the fit, one value per row: classes, numbers or dates.
     row_names : sequence of N names, optional
         By default the index of a pandas frame, or numbers.
-    stability : Stability, optional
-        The result of ``model.stability(X)``: how often groups and clusters come back in resamples.
+    stability : Stability or False, optional
+        The result of ``model.stability(X)``: how often groups and clusters come back in resamples. By default groups
+        are resampled if that takes seconds.
     warnings : sequence of str, optional
         Warnings to show; by default those of the model's own fit.
     title : str, optional
@@ -87,7 +102,11 @@ def write_report(
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path is a {type(path).__name__}, not the name of a file: the order is model, path, X")
     check_is_fitted(model)
-    subject = subject_of(model, X, labels=labels, row_names=row_names, stability=stability)
+    known = ({} if labels is None else {"known class": labels}) | ({} if traits is None else {**traits})
+    measured = stability if isinstance(stability, Stability) else None
+    subject = subject_of(model, X, traits=known, row_names=row_names, stability=measured)
+    if stability is None and subject.X is not None and len(getattr(model, "row_labels_", subject.X)) == len(subject.X):
+        subject = replace(subject, stability=quick_stability(model, X))
     p, noun = model.n_features_in_, "Column groups" if subject.centers is None else "Row clusters and column groups"
     document = contents(subject, title or f"{noun} of {p} column{'' if p == 1 else 's'}", command, table)
     if warnings is not None:
@@ -98,13 +117,11 @@ def write_report(
 def contents(subject: Subject, title: str, command: str | None, table: SelectionTable | None) -> dict[str, Any]:
     """The JSON document of a page; the model was chosen by the comparison in `table`."""
     model, labels, names = subject.model, subject.row_labels, subject.row_names
-    views, classes = sections.components(subject), None
-    if subject.classes is not None and labels is not None and (subject.classes.codes >= 0).any():
-        classes = _classes(subject.classes, labels, len(subject.column_labels), subject.sample)
+    views, G = sections.components(subject), len(subject.column_labels)
+    traits = [] if labels is None else [trait_section(trait, labels, G, subject.sample) for trait in subject.traits]
     loadings, gaps = None, None
     if hasattr(model, "loadings_"):  # correlation of each column with the factor of its group, by component
-        each = np.reshape([entry.loading for entry in model.column_table()], subject.column_labels.shape)
-        loadings = [[finite(value) for value in row] for row in each.tolist()]
+        loadings = [[finite(value) for value in row] for row in column_loadings(model).tolist()]
     if subject.X is not None and labels is not None and np.isnan(subject.X).any():
         gaps = sections.missing_values(subject.X, labels, len(subject.column_labels))
     listed = labels if labels is not None and 0 < len(labels) <= MAX_ROWS else None
@@ -115,7 +132,9 @@ def contents(subject: Subject, title: str, command: str | None, table: Selection
         "columns": column_names(model),
         "rowNames": None if listed is None or names is None else [short(str(name)) for name in names],
         "rowLabels": None if listed is None else listed.tolist(),
-        "facts": _facts(subject, None if classes is None else classes["ari"]),
+        "names": getattr(model, "names_", {}),
+        "answer": _answer(subject, table),
+        "facts": _facts(subject),
         "summaries": _summaries(subject),
         "labels": subject.column_labels.tolist(),
         "loadings": loadings,
@@ -127,7 +146,7 @@ def contents(subject: Subject, title: str, command: str | None, table: Selection
         "map": sections.row_map(subject),
         "rows": sections.row_list(subject),
         "stability": None if subject.stability is None else _stability(subject.stability),
-        "classes": classes,
+        "traits": traits,
         "selection": None if table is None else _selection(table),
         "trace": [round(value, 6) for value in trace.tolist() if np.isfinite(value)],
         "warnings": list(getattr(model, "warnings_", [])),
@@ -137,81 +156,44 @@ def contents(subject: Subject, title: str, command: str | None, table: Selection
     }
 
 
-def _facts(subject: Subject, agreement: float | None) -> list[dict[str, str]]:
-    """The key figures at the top of the page."""
-    model, z, is_mixture = subject.model, subject.z, subject.centers is not None
-    facts = [] if subject.row_labels is None else [("Rows", grouped(len(subject.row_labels)), "")]
-    facts.append(("Columns", grouped(model.n_features_in_), ""))
-    if is_mixture:
-        facts.append(("Components", str(len(model.weights_)), "row clusters"))
-    numbers = [int((np.bincount(row) > 1).sum()) for row in subject.column_labels]
-    note = "of several columns" + (", in each component" if is_mixture else "")
-    facts.append(("Column groups", " · ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else ""), note))
+def _answer(subject: Subject, table: SelectionTable | None) -> dict[str, Any]:
+    """The sentences at the top of the page; the page puts names in."""
+    said = answer(subject.model, subject.stability, table)
+    return {
+        "head": said.head,
+        "marks": [marks for _, _, marks in said.clusters],
+        "columns": said.columns,
+        "groups": [group._asdict() | {"listed": said.listed(group.columns)} for group in said.groups],
+        "alone": said.listed(said.alone),
+        "trust": said.trust,
+        "note": None if subject.stability is None else NOTE,
+    }
+
+
+def _facts(subject: Subject) -> list[dict[str, str]]:
+    """The figures of the fit, for people who want them."""
+    model, facts = subject.model, []
     if subject.criteria is not None:
         facts += [(name.upper(), grouped(subject.criteria[name], 1), "smaller is better") for name in ("bic", "icl")]
-    if is_mixture:
+    if subject.centers is not None:
+        facts.append(("Parameters", grouped(model.n_parameters_), ""))
         iterations = f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}"
         facts.append(("Outcome", str(model.outcome_), iterations))
-    if not tells_rows_apart(model):
-        facts.append(("Clear rows", "not known", "more columns than rows: the likelihood cannot tell"))
-    elif z is not None and z.shape[1] > 1:
-        clear = float((z.max(axis=1) >= 0.9).mean())
-        facts.append(("Clear rows", f"{100 * clear:.1f}\u00a0%", "probability at least 0.9"))
-    if agreement is not None:
-        facts.append(("Agreement", f"{agreement:.2f}", "adjusted Rand index with the known classes"))
     return [{"name": name, "value": value, "note": note} for name, value, note in facts]
 
 
 def _summaries(subject: Subject) -> list[dict[str, Any]]:
-    """One table row per component."""
-    labels, z = subject.row_labels, subject.z
-    weights = np.ones(1) if subject.centers is None else subject.model.weights_
-    lines = []
-    for g, groups in enumerate(subject.column_labels):
-        sizes = np.bincount(groups)
-        rows = None if labels is None else np.flatnonzero(labels == g)
-        certainty = None
-        if z is not None and rows is not None and len(rows) and tells_rows_apart(subject.model):
-            certainty = round(float(z[rows, g].mean()), 4)
-        lines.append(
-            {
-                "rows": None if rows is None else len(rows),
-                "weight": round(float(weights[g]), 4),
-                "groups": int((sizes > 1).sum()),
-                "largest": int(sizes.max()),
-                "alone": int((sizes == 1).sum()),
-                "certainty": certainty,
-            }
-        )
-    return lines
-
-
-def _classes(classes: Classes, row_labels: IntArray, n_components: int, sample: IntArray) -> dict[str, Any]:
-    """Components by known class, over the rows whose class is known."""
-    is_known = classes.codes >= 0
-    labels, codes, C = row_labels[is_known], classes.codes[is_known], len(classes.names)
-    counts = np.bincount(labels * C + codes, minlength=n_components * C).reshape(n_components, C)
-    largest = np.argsort(-counts.sum(axis=0), kind="stable")
-    listed, others = np.sort(largest[:_LISTED_CLASSES]), largest[_LISTED_CLASSES:]
-    position = np.full(C + 1, len(listed))  # those that are added up come after those that are listed
-    position[[*listed, -1]] = [*range(len(listed)), -1]
-    return {
-        "names": [classes.names[k] for k in listed],
-        "codes": position[classes.codes[sample]].tolist(),
-        "counts": counts[:, listed].tolist(),
-        "others": len(others),
-        "otherCounts": counts[:, others].sum(axis=1).tolist(),
-        "unknown": int((~is_known).sum()),
-        "ari": round(adjusted_rand(codes, labels), 4),
-        "accuracy": round(matched_accuracy(codes, labels), 4),
-    }
+    """Rows and weight of each cluster."""
+    weights, G = np.ones(1) if subject.centers is None else subject.centers.weights, len(subject.column_labels)
+    counts = [None] * G if subject.row_labels is None else np.bincount(subject.row_labels, minlength=G).tolist()
+    return [{"rows": n, "weight": round(float(weight), 4)} for n, weight in zip(counts, weights, strict=True)]
 
 
 def _stability(stability: Stability) -> dict[str, Any]:
     """How often groups and clusters come back, in the words of the page."""
-    groups: list[list[str]] = [[] for _ in stability.partitions]  # of several columns, which come first
+    groups: list[list[dict[str, str]]] = [[] for _ in stability.partitions]  # of several columns, which come first
     for group in stability.groups:
-        groups[group.component].append(stability.words(group))
+        groups[group.component].append({"verdict": group.verdict, "words": stability.words(group)})
     clusters = stability.clusters and [
         {"stability": round(c.stability, 3), "certainty": round(c.certainty, 3), "verdict": c.verdict}
         for c in stability.clusters
@@ -229,7 +211,8 @@ def _selection(table: SelectionTable) -> dict[str, Any]:
     """The candidates of a comparison, with the best marked."""
     best, rows = table._best_or_none(), []
     for row in table.rows:
-        asked = [" ".join(str(row.n_column_groups).split()), *(f"{name}={value}" for name, value in row.kind.items())]
+        kind = [_KINDS.get((name, value), f"{name}={value}") for name, value in row.kind.items()]
+        asked = [" ".join(str(row.n_column_groups).split())] * (row.n_column_groups != "auto") + kind
         rows.append(
             {
                 "components": row.n_components,
@@ -257,10 +240,17 @@ def made(model: Any, command: str | None) -> dict[str, Any]:
         "version": blockmix.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": _date(),
         "parameters": parameters,
         "command": command,
     }
+
+
+def _date() -> str:
+    """The time, or that of the input if SOURCE_DATE_EPOCH says so: then the same input gives the same page."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    when = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
+    return when.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def write_page(document: dict[str, Any], scripts: Sequence[str], path: str | os.PathLike[str]) -> None:

@@ -75,6 +75,8 @@ class Chunk:
         Which values are repeated, and how finely they were recorded.
     may_miss : bool
         Whether to look for missing values.
+    known : array of shape (m,) or None
+        Component of each row where it is given, −1 where it is not.
 
     Attributes
     ----------
@@ -95,6 +97,7 @@ class Chunk:
     scale: FloatArray
     resolution: Resolution = EXACT
     may_miss: InitVar[bool] = True
+    known: IntArray | None = None
     has_missing: bool = field(init=False)
     observed: IntArray = field(init=False)
     units: tuple[FloatArray, FloatArray] = field(init=False)
@@ -132,8 +135,8 @@ class Chunk:
     def take(self, rows: IntArray) -> Chunk:
         """Some of the rows; their numbers in the data are lost."""
         columns, table, codes = self.rounding
-        gain = None if self.gain is None else self.gain[rows]
-        some = {"X": self.X[rows], "weights": self.weights[rows], "observed": self.observed[rows], "gain": gain}
+        each = {name: getattr(self, name) for name in ("X", "weights", "observed", "gain", "known")}
+        some = {name: None if values is None else values[rows] for name, values in each.items()}
         return self._with(**some, place=slice(0, len(rows)), rounding=(columns, table, codes[rows]), plain=None)
 
     def powered(self, powers: Powers | None) -> Chunk:
@@ -311,6 +314,8 @@ class ArrayRows(Rows):
         Threads that read chunks.
     resolution : Resolution
     powers : Powers or None
+    known : array of shape (N,) or None
+        Component of each row where it is given, −1 where it is not.
     counted : Observed or None
         How many values there are; None counts them.
     """
@@ -322,6 +327,7 @@ class ArrayRows(Rows):
     n_threads: int = 1
     resolution: Resolution = EXACT
     powers: Powers | None = None
+    known: IntArray | None = None
     counted: InitVar[Observed | None] = None  # not kept, so that `dataclasses.replace` of X counts again
     is_array: ClassVar[bool] = True
 
@@ -351,7 +357,8 @@ class ArrayRows(Rows):
         if self.n_rows <= size:
             return self
         numbers = chosen_rows(self.n_rows, self.weights, size, rng)
-        return replace(self, X=self.X[numbers], weights=self.weights[numbers])
+        known = None if self.known is None else self.known[numbers]
+        return replace(self, X=self.X[numbers], weights=self.weights[numbers], known=known)
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk, in order; several chunks are processed at a time."""
@@ -373,7 +380,9 @@ class ArrayRows(Rows):
             return kept[place.start]
         stored = self.X[place]
         X = np.require(stored, requirements=["C", "W"])
-        chunk = Chunk(X, self.weights[place], place, self.location, self.scale, self.resolution, self.has_missing)
+        known = None if self.known is None else self.known[place]
+        units = self.location, self.scale, self.resolution
+        chunk = Chunk(X, self.weights[place], place, *units, self.has_missing, known)
         chunk = chunk.powered(self.powers)
         # EM reads the same rows a hundred times. A chunk that is a view of them costs nothing to keep, powers a copy.
         if X is stored or len(X) == self.n_rows:

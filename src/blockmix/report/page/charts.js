@@ -9,7 +9,8 @@ function downloadable(what, svg) {
 function chart(label, series, xName, yName) {
   const [xs, ys] = ["x", "y"].map((axis) => series.flat().map((point) => point[axis]));
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const digits = high - low < 10 ? 1 : 0;
+  // As many digits as make the labels of both ends differ.
+  const digits = [0, 1, 2, 3, 4, 5, 6].find((n) => (n > 0 || high - low >= 10) && low.toFixed(n) !== high.toFixed(n)) ?? 1;
   const number = (y) => thousands(y.toFixed(digits)).replace("-", "−");
   const margin = Math.max(60, 16 + Math.max(...[number(low), number(high), yName].map(textWidth)));
   const X = (x) => margin + 4 + (right > left ? (x - left) / (right - left) : 0.5) * (384 - margin);

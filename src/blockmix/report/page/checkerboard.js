@@ -1,5 +1,7 @@
 // Checkerboard: the standardized data, rows sorted by component and columns by group; and the missing values.
 
+const STRIP = 10; // pixels of a strip of a trait
+
 class Checkerboard {
   constructor(board) {
     Object.assign(this, { board, pixels: decoded(board.pixels), viewport: new Viewport(), image: null });
@@ -7,12 +9,13 @@ class Checkerboard {
     this.reduced = this.columns < this.p;
     // No line of pixels spans two components.
     this.bands = runs(board.rowComponents, [...Array(this.rows).keys()]);
+    this.strips = board.strips.map(decoded);
     this.sizes = report.families.map((labels) => groupsOf(labels).map((group) => group.length));
     redraws.add(() => (this.image = null));
     this.raster = new Raster({
-      label: `Checkerboard of the standardized data: ${count(board.total, "row")} by component, `
+      label: `Checkerboard of the standardized data: ${count(board.total, "row")} by cluster, `
         + `${count(this.p, "column")} by group. Arrow keys read the values, plus and minus zoom.`,
-      viewport: this.viewport, gutter: 112, footer: this.p <= 60 ? 92 : 0, ratio: null,
+      viewport: this.viewport, gutter: 112 + STRIP * board.strips.length, footer: this.p <= 60 ? 92 : 0, ratio: null,
       shape: () => [this.columns, this.rows],
       image: () => (this.image ??= this.paint()),
       overlay: (context, place) => this.groups(context, place),
@@ -55,16 +58,27 @@ class Checkerboard {
         const [left, right] = [X(run.start / this.p), X(run.stop / this.p)];
         context.fillStyle = groupColor(run.label, this.sizes[g][run.label] === 1);
         context.fillRect(left, top, right - left, 6);
-        if (g !== this.by || this.reduced) continue;
-        context.fillStyle = ink("frame");
-        context.fillRect(right - 0.5, top, 1, bottom - top);
+        // Frames of single or narrow columns would hide what they frame.
+        if ((g !== this.by && groupsDiffer()) || this.reduced || run.stop - run.start < 2 || right - left < 6) continue;
+        context.strokeStyle = ink("frame");
+        context.lineWidth = 1;
+        context.strokeRect(left + 0.5, top + 0.5, right - left - 1, bottom - top - 2);
       }
       context.fillStyle = ink("ground");
       context.fillRect(X(0), bottom - 1, X(1) - X(0), 2);
     }
   }
 
-  components(context, { margin, height, Y }) {
+  components(context, { margin, height, Y, zoom }) {
+    const wide = STRIP * this.strips.length;
+    this.strips.forEach((codes, t) => {
+      const left = margin - wide - 2 + t * STRIP;
+      for (let i = 0; i < this.rows; i++) {
+        context.fillStyle = traitColor(report.traits[t], codes[i]);
+        context.fillRect(left, Y(i / this.rows), STRIP - 2, Math.max(1, (height * zoom) / this.rows + 0.3));
+      }
+    });
+    margin -= wide + 2;
     context.textBaseline = "middle";
     context.textAlign = "right";
     for (const { label: g, start, stop } of this.bands) {
@@ -73,7 +87,7 @@ class Checkerboard {
       const [middle, roomy] = [(top + bottom) / 2, bottom - top > 32];
       context.fillStyle = ink("text");
       context.font = `600 12px ${FONT}`;
-      context.fillText(report.isMixture ? `Component ${g}` : "All rows", margin - 10, middle - (roomy ? 8 : 0));
+      context.fillText(fitted(context, clusterName(g), margin - 12), margin - 10, middle - (roomy ? 8 : 0));
       context.fillStyle = ink("soft");
       context.font = `12px ${FONT}`;
       if (roomy) context.fillText(count(report.summaries[g].rows, "row"), margin - 10, middle + 9);
@@ -105,18 +119,19 @@ class Checkerboard {
     const source = board.rows ? `row ${rowName(board.rows[i])}` : `mean of ${averaged}`;
     const value = ((this.byte(i, j) - 127) / 127) * board.limit;
     const deviations = this.byte(i, j) === 255 ? "missing" : `${signed(value)} standard deviations`;
-    return [columnsName(members, report.labels[g]), `${source} · component ${g}`, deviations];
+    const known = this.strips.map((codes, t) => `${report.traits[t].name}: ${traitText(report.traits[t], codes[i])}`);
+    return [columnsName(members, report.labels[g], report.families[g]), `${source} · ${clusterName(g)}`, deviations, ...known];
   }
 }
 
 function checkerboard(board) {
   const made = new Checkerboard(board);
-  const choices = report.labels.map((_, g) => `component ${g}`);
-  const choosable = report.labels.length > 1 && !made.reduced;
+  const choices = report.labels.map((_, g) => calledCluster(g, "option"));
+  const choosable = report.views.length > 1 && !made.reduced;
   const line = count(Math.round(board.rowStarts.at(-1) / made.rows), "row");
   const texts = [
-    "The standardized data, rows sorted by component and columns by group. The strip above each component shows "
-      + "the colors of its own groups.",
+    "The standardized data, rows sorted by cluster and columns by group. The strip above each cluster shows "
+      + "the colors of its groups.",
     board.rows ? "" : `Each line of pixels is the mean of about ${line}.`,
     report.gaps ? "Missing cells are gray." : "",
     board.sampled < board.total ? `Drawn from ${thousands(board.sampled)} of ${count(board.total, "row")}.` : "",
@@ -124,6 +139,8 @@ function checkerboard(board) {
   section("checkerboard", "Checkerboard", h("p", {}, texts.filter(Boolean).join(" ")),
     choosable ? choice("board-order", "Columns in the order of", choices, (g) => made.orderBy(g)) : null,
     h("figure", {}, made.raster.canvas),
+    report.traits.length ? h("div", { class: "keys" }, report.traits.map((trait, t) =>
+      h("p", { class: "legend" }, h("b", {}, `${trait.name}:`), traitKey(trait)))) : null,
     h("div", { class: "under" }, scale(board.limit.toFixed(1), "standard deviations"),
       zoomButtons(made.viewport, "the checkerboard"),
       pngButton("checkerboard", made.raster.canvas, () => made.raster.draw())));
@@ -135,9 +152,9 @@ function missingValues(found) {
   const each = (k) => (report.isMixture ? found.each.map((shares) => share(shares[k])) : []);
   const make = (query) => order.filter((k) => columnName(found.columns[k]).toLowerCase().includes(query))
     .map((k) => () => row([columnName(found.columns[k]), share(found.all[k]), ...each(k)]));
-  const heads = ["Column", "All rows", ...(report.isMixture ? found.each.map((_, g) => `Component ${g}`) : [])];
+  const heads = ["Column", "All rows", ...(report.isMixture ? found.each.map((_, g) => calledCluster(g)) : [])];
   const percent = (value) => `${(100 * value).toFixed(1)} %`;
-  const clusters = report.isMixture ? ` By component: ${found.components.map(percent).join(", ")}.` : "";
+  const clusters = report.isMixture ? ` By cluster: ${found.components.map(percent).join(", ")}.` : "";
   section("missing", "Missing values",
     h("p", {}, `${count(found.cells, "cell")} missing, ${percent(found.share)} of all; `
       + `${count(found.complete, "row")} without missing values.${clusters} Columns with missing values:`),

@@ -11,6 +11,9 @@ const GROUP_COLORS = ["#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3
 // Of components, so that they are not taken for groups.
 const COMPONENT_COLORS = ["#3b6fd4", "#e2951b", "#d9483b", "#2a9d8f", "#9b59d0", "#8d6e52", "#e26fa8", "#6f9a24"];
 
+// Of traits: paler than clusters, so that strips are not taken for them.
+const TRAIT_COLORS = ["#7fb2e5", "#f2b36f", "#8fcf9f", "#e79ac0", "#c9b458", "#a99be0", "#c4a484", "#6fc3c9"];
+
 const FONT = '-apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", system-ui, sans-serif';
 
 let printing = false;

@@ -7,6 +7,11 @@ const NO_FEWER = "Fewer groups than fitted need the data: estimated correlations
 
 const MAPS = { observed: "Observed", estimated: "Estimated", pairs: "Together in resamples" };
 
+/** The name of the rows that a view is of. */
+function viewName(index) {
+  return report.views.length < report.summaries.length ? "All clusters" : clusterName(index);
+}
+
 const HOW_TO_ZOOM = "Click a map, then zoom with the wheel or + − 0. Arrow keys read values; drag to pan.";
 
 class ComponentPanel {
@@ -32,14 +37,15 @@ class ComponentPanel {
     this.tree = new Dendrogram(view, this.viewport, GUTTER, () => this.state, (K) => this.showCut(K));
     this.list = h("div", { class: "groups", id: `${id}-groups` });
     const picture = (title, { canvas }, draw, attributes = {}) => h("figure", attributes,
-      h("figcaption", {}, title, " ", pngButton(`${view.name} ${title}`, canvas, draw)), canvas);
+      h("figcaption", {}, title, " ", pngButton(`${viewName(this.index)} ${title}`, canvas, draw)), canvas);
     const map = (raster, i) => picture(MAPS[this.kinds[i]], raster, () => raster.draw());
     return h("section", { class: "component", id, "aria-labelledby": `${id}-heading` },
-      h("h3", { id: `${id}-heading` }, view.name, h("span", { class: "aside" }, this.aside())),
+      h("h3", { id: `${id}-heading` },
+        report.views.length < report.summaries.length ? "All clusters" : calledCluster(this.index), h("span", { class: "aside" }, this.aside())),
       h("div", { class: this.pairs ? "maps three" : "maps" },
         picture("Tree of the columns", this.tree, () => this.tree.draw(), { class: "tree-figure" }),
         this.controls(), this.rasters.map(map)),
-      h("div", { class: "under" }, scale(1, this.pairs ? "correlation, or share of the resamples" : "correlation"), zoomButtons(this.viewport, view.name),
+      h("div", { class: "under" }, scale(1, this.pairs ? "correlation, or share of the resamples" : "correlation"), zoomButtons(this.viewport, viewName(this.index)),
         h("p", { class: "hint how" }, HOW_TO_ZOOM)),
       this.list);
   }
@@ -58,7 +64,7 @@ class ComponentPanel {
     const bounds = { min: view.minGroups, max: p, step: 1 };
     const change = (event) => this.showCut(Number(event.target.value));
     const about = { "aria-describedby": `${id}-status`, "aria-controls": `${id}-groups` };
-    const label = `Number of groups, ${view.name}`;
+    const label = `Number of groups, ${viewName(this.index)}`;
     const back = () => {
       this.showFitted(true);
       this.slider.focus();
@@ -107,7 +113,7 @@ class ComponentPanel {
     this.slider.setAttribute("aria-valuetext", count(shownK, "group"));
     this.status.textContent = text;
     this.element.dataset.groups = shownK;
-    if (spoken) announce(`${this.view.name}: ${text}`);
+    if (spoken) announce(`${viewName(this.index)}: ${text}`);
     this.list.replaceChildren(...groupList(labels, colorOf, labels === this.view.labels ? this.index : null));
     this.viewport.changed();
   }
@@ -125,7 +131,7 @@ class ComponentPanel {
     const { view, p } = this;
     const names = p <= 40 ? ` Columns: ${view.leaves.map(columnName).join(", ")}.` : "";
     return new Raster({
-      label: `${MAPS[kind]}${kind === "pairs" ? "" : " correlation"} of ${count(p, "column")}, ${view.name}. `
+      label: `${MAPS[kind]}${kind === "pairs" ? "" : " correlation"} of ${count(p, "column")}, ${viewName(this.index)}. `
         + `Arrow keys read the values, plus and minus zoom.${names}`,
       viewport: this.viewport, gutter: GUTTER, footer: 0, ratio: 1,
       shape: () => [this.cells, this.cells],
@@ -162,7 +168,7 @@ class ComponentPanel {
     context.strokeStyle = ink("frame");
     for (const { start, stop } of this.state.runs) {
       const side = ((stop - start) / p) * width * zoom;
-      if (side < 6) continue;
+      if (side < 6 || stop - start < 2) continue;
       context.lineWidth = side > 12 ? 1.6 : 1;
       context.globalAlpha = side > 16 ? 1 : 0.45;
       context.strokeRect(X(start / p), Y(start / p), side, Y(stop / p) - Y(start / p));
@@ -198,7 +204,8 @@ class ComponentPanel {
     const [a, b] = [v, u].map((fraction) => Math.floor(fraction * this.cells));
     const { labels, order } = this.state;
     const { starts } = this.view;
-    const columns = [a, b].map((cell) => columnsName(order.slice(starts[cell], starts[cell + 1]), labels));
+    const families = labels === this.view.labels ? report.families[this.index] : null;
+    const columns = [a, b].map((cell) => columnsName(order.slice(starts[cell], starts[cell + 1]), labels, families));
     const places = [a, b].map((cell) => (this.reduced ? cell : this.leafPlace[order[cell]]));
     const value = (kind) => (this.byte(kind, ...places) - 127) / 127;
     const words = (kind) => (kind === "pairs"

@@ -90,12 +90,12 @@ function named(name, tag = "span") {
   return h(tag, { class: "name" }, parts.flatMap((part, i) => (i ? [h("wbr"), part] : part)));
 }
 
-/** A column with its group, or the range of neighbors that one pixel averages. */
-function columnsName(columns, labels) {
+/** A column with its group, a fitted one if there are numbers of families, or the neighbors that one pixel averages. */
+function columnsName(columns, labels, families = null) {
   const [first, last] = [columns[0], columns.at(-1)];
   if (columns.length === 1) {
     const alone = labels.indexOf(labels[first]) === labels.lastIndexOf(labels[first]);
-    return `${columnName(first)} · ${alone ? "alone" : `group ${labels[first]}`}`;
+    return `${columnName(first)} · ${alone ? "alone" : families ? groupName(families[first]) : `group ${labels[first] + 1}`}`;
   }
   return `${columnName(first)} … ${columnName(last)} (mean of ${columns.length})`;
 }
@@ -133,7 +133,11 @@ function section(id, heading, ...children) {
 
 /** A choice of one of several texts; choose(index) is called when it changes. */
 function choice(id, label, texts, choose) {
-  const options = texts.map((text, value) => h("option", { value }, text));
+  const options = texts.map((text, value) => {
+    const option = text instanceof Element ? text : h("option", {}, text);
+    option.value = value;
+    return option;
+  });
   const select = h("select", { id, onchange: (event) => choose(Number(event.target.value)) }, options);
   return h("label", { class: "choose" }, `${label} `, select);
 }

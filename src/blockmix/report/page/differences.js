@@ -1,36 +1,35 @@
-// Differences: the columns and the column groups that tell a component from the rest.
+// Differences: the columns and the column groups that mark a cluster.
 
-const TOP_COLUMNS = 8; // of each component
-
-const APART = "Difference of a component's mean from the mean of all other components, in standard deviations within "
-  + "components. The columns with the largest differences:";
-const SCORES = "Mean score of each component in the column groups: the mean of the group's standardized columns, those "
+const APART = "Mean of a cluster less the mean of all others, in standard deviations within clusters. Columns in which it lies "
+  + "beyond every other cluster come first and are bold.";
+const SCORES = "Mean score of each cluster in the column groups: the mean of the group's standardized columns, those "
   + "that go against the others turned round, in standard deviations from the mean of all rows. A group that several "
-  + "components have is shown once.";
+  + "clusters have is shown once.";
 
 function differences(found) {
   const weights = report.summaries.map(({ weight }) => weight);
   const total = weights.reduce((sum, weight) => sum + weight, 0);
   const rest = (g, column) => weights.reduce((sum, weight, other) =>
     sum + (other === g ? 0 : (weight * found.means[other][column]) / (total - weights[g])), 0);
-  const lines = () => [["component", "column", "difference", "mean", "mean_of_others"],
+  const lines = () => [["cluster", "column", "difference", "mean", "mean_of_others"],
     ...found.columns.flatMap((own, g) => own.map((value, column) =>
-      [g, columnName(column), value, found.means[g][column], plain(rest(g, column))]))];
+      [clusterName(g), columnName(column), value, found.means[g][column], plain(rest(g, column))]))];
   const largest = Math.max(...found.columns.flatMap((own) => own.map(Math.abs)));
-  const card = (own, g) => {
-    const top = own.map((_, column) => column).sort((a, b) => Math.abs(own[b]) - Math.abs(own[a])).slice(0, TOP_COLUMNS);
-    const line = (column) => h("tr", {}, h("th", { scope: "row" }, named(columnName(column))),
-      h("td", { class: "wide-bar" }, signedBar(own[column], largest, componentColor(g))),
-      h("td", { class: "figure" }, signed(own[column], 1)),
-      h("td", { class: "figure soft" }, `${short(found.means[g][column])} against ${short(rest(g, column))}`));
-    const heads = ["Column", "Difference", "", "Mean against others"];
-    return h("div", {}, h("h3", {}, mark(g), `Component ${g}`),
-      h("table", { class: "bars" }, h("caption", { class: "unseen" }, `Columns of component ${g}`),
-        h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, top.map(line))));
-  };
-  section("apart", ["What tells the clusters apart", "Differences"], h("p", {}, APART),
-    h("div", { class: "cards" }, found.columns.map(card)),
-    h("div", { class: "gets" }, csvButton("differences", lines)), profiles(found.groups));
+  const line = (g, column) => h("tr", {}, h("th", { scope: "row" }, found.singled[g].includes(column) ? named(columnName(column), "b") : named(columnName(column))),
+    h("td", { class: "wide-bar" }, signedBar(found.columns[g][column], largest, componentColor(g))),
+    h("td", { class: "figure" }, signed(found.columns[g][column], 1)),
+    h("td", { class: "figure soft" }, `${short(found.means[g][column])} against ${short(rest(g, column))}`));
+  const heads = ["Column", "Difference", "", "Mean against others"];
+  const part = (g, word, columns) => (columns.length ? h("table", { class: "bars" },
+    h("caption", {}, called(`cluster ${g + 1}`, "span"), ` is ${word}`),
+    h("thead", { class: "unseen" }, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)))),
+    h("tbody", {}, columns.map((column) => line(g, column)))) : null);
+  const card = ([high, low], g) => h("div", {}, h("h3", {}, mark(g), calledCluster(g)), part(g, "high", high), part(g, "low", low),
+    high.length + low.length ? null : h("p", { class: "hint" }, "No mean stands out."));
+  // Of two clusters one is the opposite of the other.
+  const cards = found.marks.slice(0, found.marks.length === 2 ? 1 : undefined).map(card);
+  section("apart", ["What marks the clusters", "Clusters"], profiles(found.groups), h("h3", { class: "second" }, "Columns that mark a cluster"),
+    h("p", {}, APART), h("div", { class: "cards" }, cards), h("div", { class: "gets" }, csvButton("differences", lines)));
 }
 
 /** A number as files have it: without digits that mean nothing. */
@@ -74,15 +73,15 @@ function shapePath(g, x, y, r) {
 function profiles(scores) {
   if (!scores.some((own) => own.length)) return null;
   const box = responsive((width) => profile(scores, width));
-  const heads = ["groups_of", "group", "columns", ...report.summaries.map((_, g) => `component ${g}`)];
-  const lines = () => [heads, ...scores.flatMap((own, v) => own.map((line, k) =>
-    [v, k, groupsOf(report.views[v].labels)[k].map(columnName).join("; "), ...line]))];
-  return [h("h3", { class: "second" }, "Profiles of the column groups"), h("p", {}, SCORES), box,
+  const heads = () => ["groups_of", "group", "columns", ...report.summaries.map((_, g) => clusterName(g))];
+  const lines = () => [heads(), ...profiled().map(({ v, number, columns, scores: line }) =>
+    [viewName(v), groupName(number), columns.map(columnName).join("; "), ...line])];
+  return [h("h3", {}, "Profiles of the column groups"), h("p", {}, SCORES), box,
     h("div", { class: "gets" }, legend(), svgButton("profiles", () => box.firstChild), csvButton("profiles", lines))];
 }
 
 function legend() {
-  return h("span", { class: "legend" }, report.summaries.map((_, g) => h("span", {}, mark(g), `component ${g}`)));
+  return h("span", { class: "legend" }, report.summaries.map((_, g) => h("span", {}, mark(g), calledCluster(g))));
 }
 
 function profile(scores, width) {
@@ -97,24 +96,25 @@ function profile(scores, width) {
   const first = (v, k) => columnsOf.findIndex((groups) => groups.some((group) => String(group) === String(columnsOf[v][k])));
   const line = (own, k, v) => {
     const columns = columnsOf[v][k];
-    const text = `Group ${k} · ${columns.length}: ${loaded(v, columns).map(({ name }) => name).join(", ")}`;
+    const text = `${groupName(report.families[v][columns[0]])} · ${columns.length}: ${loaded(v, columns).map(({ name }) => name).join(", ")}`;
     const name = fitted(context, text, narrow ? width - 28 : left - 16);
     y += step;
-    return h("g", {}, h("title", {}, `${text}: ${own.map((value, g) => `component ${g} ${signed(value)}`).join(", ")}`),
+    return h("g", {}, h("title", {}, `${text}: ${own.map((value, g) => `${clusterName(g)} ${signed(value)}`).join(", ")}`),
       narrow ? h("text", { x: left, y: y - 24 }, name) : h("text", { x: left - 10, y: y - 6, "text-anchor": "end" }, name),
       h("line", { x1: left, x2: width - 14, y1: y - 10, y2: y - 10, class: "rule" }),
       own.map((value, g) => h("path", { d: shapePath(g, X(value), y - 10, 5.5), fill: componentColor(g) })));
   };
   const part = (own, v) => {
     if (!own.some((_, k) => first(v, k) === v)) return [];
-    const title = scores.length > 1 ? `Groups of component ${v}` : "";
+    const title = scores.length > 1 ? `Groups of ${clusterName(v)}` : "";
     y += title ? 24 : 0;
     const head = h("text", { x: narrow ? left : left - 10, y: y - 4, "text-anchor": narrow ? "start" : "end", class: "strong" }, title);
     return [head, own.map((values, k) => (first(v, k) === v ? line(values, k, v) : null))];
   };
   const parts = scores.map(part);
-  const end = Math.floor(most * 5) / 5;
-  const tick = (value) => h("text", { x: X(value), y: y + 16, "text-anchor": "middle", class: "soft" }, signed(value, 1));
+  const end = most >= 0.2 ? Math.floor(most * 5) / 5 : Number(most.toPrecision(1)); // so that both ends differ
+  const digits = most >= 0.2 ? 1 : 3;
+  const tick = (value) => h("text", { x: X(value), y: y + 16, "text-anchor": "middle", class: "soft" }, signed(value, digits));
   return h("svg", { viewBox: `0 0 ${width} ${y + 24}`, class: "profile", role: "img", "aria-label": SCORES },
     h("line", { x1: X(0), x2: X(0), y1: 2, y2: y, class: "zero" }), parts, [-end, 0, end].map(tick));
 }

@@ -31,6 +31,7 @@ function csv(lines) {
 function csvCell(value) {
   if (value === null || value === undefined) return "";
   if (typeof value === "number") return String(value);
+  if (value instanceof Element) return csvCell(value.textContent); // a name as it is now
   const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

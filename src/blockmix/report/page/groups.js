@@ -27,13 +27,14 @@ function groupList(labels, colorOf, g) {
   const together = groups.filter(({ columns }) => columns.length > 1);
   const alone = groups.filter(({ columns }) => columns.length === 1).map(({ columns }) => columns[0]);
   const most = labels.length > 60 ? 9 : 40;
-  const line = (head, columns, color, words) => h("li", {}, dot(color), h("b", {}, `${head} · ${columns.length}`), " ",
+  const line = (head, columns, color, words, word) => h("li", {}, dot(color), h("b", {}, head, ` · ${columns.length}`), verdict(word), " ",
     names(g === null ? columns.map(columnName) : loaded(g, columns), most).shown, " ",
-    copyButton(head.toLowerCase(), () => columns.map(columnName).join("\n")),
+    copyButton((head.textContent ?? head).toLowerCase(), () => columns.map(columnName).join("\n")),
     words ? h("small", { class: "words" }, words) : null);
   const stable = g === null ? null : report.stability?.groups[g];
-  const lines = (part) =>
-    part.map(({ columns, label }) => line(`Group ${label}`, columns, colorOf(label), stable?.[label]));
+  const head = ({ columns, label }) => (g === null ? `Group ${label + 1}` : called(`group ${report.families[g][columns[0]] + 1}`));
+  const lines = (part) => part.map((group) =>
+    line(head(group), group.columns, colorOf(group.label), stable?.[group.label]?.words, stable?.[group.label]?.verdict));
   const list = h("ul", { "aria-label": "Groups" }, lines(together.slice(0, LISTED_GROUPS)),
     alone.length ? line("Alone", alone, ink("faint")) : null);
   const rest = together.slice(LISTED_GROUPS);

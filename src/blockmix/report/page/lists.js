@@ -1,11 +1,12 @@
 // Lists: biclusters, columns that change group, and rows with their certainty, nearest rows and distance.
 
-const UNCERTAIN = "Each row with the probability of its component and the next most probable one.";
-const NEAR = "Nearest rows, with their components, are given for the least certain ones.";
-const FAR = "Distance is the squared Mahalanobis distance from the component, and beside it the column group in which it "
+const UNCERTAIN = "Each row with the probability of its cluster and the next most probable one.";
+const NEAR = "Nearest rows, with their clusters, are given for the least certain ones.";
+const FAR = "Distance is the squared Mahalanobis distance from the cluster, and beside it the column group in which it "
   + "is largest.";
 
 function biclusters() {
+  if (!groupsDiffer()) return;
   const members = report.summaries.map(() => []);
   (report.rowLabels ?? []).forEach((g, i) => members[g].push(i));
   // Columns alone of a component are one line.
@@ -15,13 +16,13 @@ function biclusters() {
     const together = groups.filter(({ columns }) => columns.length > 1);
     return alone.length ? [...together, { g, k: null, columns: alone }] : together;
   });
-  const called = (k) => (k === null ? "alone" : `group ${k}`);
+  const word = (g, k, columns) => (k === null ? "alone" : groupName(report.families[g][columns[0]]));
   const built = ({ g, k, columns }, query) => {
     const color = groupColor(report.families[g][columns[0]], k === null);
     const strength = k === null ? null : report.views[Math.min(g, report.views.length - 1)].strength[k];
-    const number = k === null ? "alone" : String(k);
+    const group = k === null ? "alone" : called(`group ${report.families[g][columns[0]] + 1}`);
     return row([
-      h("span", {}, dot(color), report.isMixture ? `${g} · ${number}` : number),
+      h("span", {}, dot(color), calledCluster(g), " · ", group),
       names(loaded(g, columns), 14, query), columns.length, report.summaries[g].rows, figure(strength),
       members[g].length ? names(members[g].map(rowName), 8, query) : null,
     ]);
@@ -31,43 +32,44 @@ function biclusters() {
     const hasRow = members.map((rows) => query !== "" && rows.some((i) => within(rowName(i))));
     return found
       .filter(({ g, k, columns }) =>
-        hasRow[g] || within(`component ${g} ${called(k)}`) || columns.some((column) => within(columnName(column))))
+        hasRow[g] || within(`${clusterName(g)} ${word(g, k, columns)}`) || columns.some((column) => within(columnName(column))))
       .map((item) => () => built(item, query));
   };
-  const listed = report.rowLabels || !report.isMixture
+  const listed = report.rowLabels
     ? "" : " There are too many rows to list here; see rows.csv or row_labels_.";
-  const [heading, noun, head, text] = report.isMixture
-    ? ["Biclusters", "bicluster", "Component · group", "A bicluster is the rows of a component and the columns of "
-      + "one of its groups. Search by column, row, or “component 1”."]
-    : ["Groups", "group", "Group", "The column groups. Search by column."];
+  const text = "A bicluster is the rows of a cluster and the columns of one of its groups. Search by column, row, or “cluster 1”.";
   const signs = report.loadings?.some((own) => own.some((value) => value !== null))
     ? " Numbers after columns are their correlations with the common factor of the group: a minus means that the column "
       + "goes against it." : "";
-  const heads = [head, "Columns", "Number", "Rows", "Mean |r|", "Row names"];
-  section("biclusters", heading, h("p", {}, text + signs + listed), searchable("bicluster-table", noun, heads, make));
+  const heads = ["Cluster · group", "Columns", "Number", "Rows", "Mean |r|", "Row names"];
+  section("biclusters", "Biclusters", h("p", {}, text + signs + listed), searchable("bicluster-table", "bicluster", heads, make));
+}
+
+/** Whether some column is in another group in another cluster; where not, groups are shown once. */
+function groupsDiffer() {
+  const { families } = report;
+  return families.some((labels) => labels.some((family, column) => family !== families[0][column]));
 }
 
 function moves() {
+  if (!groupsDiffer()) return;
   const { families } = report;
-  if (families.length < 2) return;
   const changes = (column) => families.some((labels) => labels[column] !== families[0][column]);
   const all = report.columns.map((_, column) => column);
   const movers = all.filter(changes).length;
   const sizes = families.map((labels) => groupsOf(labels).map((group) => group.length));
-  const letter = (number) =>
-    (number >= 26 ? letter(Math.floor(number / 26) - 1) : "") + String.fromCharCode(65 + (number % 26));
   const chip = (column, g) => {
     const family = families[g][column];
     const size = sizes[g][family];
-    const text = size === 1 ? "alone" : count(size, "column");
-    const made = h("span", { class: "chip" }, letter(family), h("small", {}, text));
+    const text = count(size, "column");
+    const made = h("span", { class: "chip" }, size === 1 ? "alone" : called(`group ${family + 1}`), size === 1 ? "" : h("small", {}, text));
     made.style.setProperty("--chip", groupColor(family, size === 1));
-    return cell(made, size === 1 ? "alone" : letter(family));
+    return cell(made, size === 1 ? "alone" : made.firstChild);
   };
   const built = (column) => row(
     [named(columnName(column)), ...families.map((_, g) => chip(column, g))],
     { class: changes(column) ? "moves" : null });
-  let only = movers > 0;
+  let only = true;
   const make = (query) => all
     .filter((column) => (!only || changes(column)) && columnName(column).toLowerCase().includes(query))
     .map((column) => () => built(column));
@@ -79,17 +81,16 @@ function moves() {
     const box = h("input", { type: "checkbox", id: "only-moved", checked: only, onchange: turn });
     return h("label", { class: "tick" }, box, " only columns that change group");
   };
-  const text = movers
-    ? `The letter of ${thousands(movers)} of ${count(all.length, "column")} differs between components.`
-    : "Every column has the same letter in all components.";
+  const text = `${thousands(movers)} of ${count(all.length, "column")} differ${movers === 1 ? "s" : ""} between clusters.`;
   section("moves", ["Columns that change group", "Changes"],
-    h("p", {}, `Groups that share most columns have the same letter in all components. ${text}`),
-    searchable("moves-table", "column", ["Column", ...families.map((_, g) => `Component ${g}`)], make, [tick]));
+    h("p", {}, `Groups that share most columns have one number in all clusters. ${text}`),
+    searchable("moves-table", "column", ["Column", ...families.map((_, g) => calledCluster(g))], make, [tick]));
 }
 
 function rowTable({ certainty, far }) {
   if (!certainty && !far) return;
   const { rowLabels } = report;
+  const traits = report.traits.slice(0, 4).map((trait) => ({ ...trait, bytes: decoded(trait.codes) }));
   const all = rowLabels.map((_, i) => i);
   const [own, next] = certainty ? [certainty.own, certainty.nextOwn].map(decodedFractions) : [];
   const near = new Map(certainty?.compared.map((i, at) => [i, certainty.neighbors[at]]));
@@ -99,15 +100,16 @@ function rowTable({ certainty, far }) {
     const columns = groups[rowLabels[i]][far.groups[i]];
     if (!columns) return null;
     const { shown, value } = names(columns.map(columnName), 3);
-    return cell(columns.length > 1 ? h("span", {}, `group ${far.groups[i]}: `, shown) : shown, value);
+    const number = report.families[rowLabels[i]][columns[0]];
+    return cell(columns.length > 1 ? h("span", {}, called(`group ${number + 1}`), ": ", shown) : shown, value);
   };
-  const beside = (i) => near.get(i)?.map((j) => ({ name: rowName(j), note: `(${rowLabels[j]})` }));
+  const beside = (i) => near.get(i)?.map((j) => ({ name: rowName(j), note: `(${clusterName(rowLabels[j])})` }));
   const probability = (value) => cell(value.toFixed(3), Number(value.toFixed(4)));
   const built = (i) => row([
     named(rowName(i)),
-    cell(h("span", {}, mark(rowLabels[i]), String(rowLabels[i])), rowLabels[i]),
-    ...(certainty ? [probability(own[i]), certainty.next[i], probability(next[i])] : []),
-    ...(report.classes ? [className(report.classes.codes[i])] : []),
+    h("span", {}, mark(rowLabels[i]), calledCluster(rowLabels[i])),
+    ...(certainty ? [probability(own[i]), calledCluster(certainty.next[i]), probability(next[i])] : []),
+    ...traits.map((trait) => traitText(trait, trait.bytes[i])),
     ...(far ? [cell(h("span", {}, far.scores[i].toFixed(1), outliers.has(i) ? h("b", {}, " far") : ""), far.scores[i]),
       farthest(i)] : []),
     ...(certainty ? [near.has(i) ? names(beside(i), 3) : null] : []),
@@ -123,8 +125,8 @@ function rowTable({ certainty, far }) {
     refill();
   });
   const make = (query) => sorted.filter((i) => rowName(i).toLowerCase().includes(query)).map((i) => () => built(i));
-  const heads = ["Row", "Component", ...(certainty ? ["Probability", "Next", "Its probability"] : []),
-    ...(report.classes ? ["Class"] : []), ...(far ? ["Distance", "Farthest in"] : []),
+  const heads = ["Row", "Cluster", ...(certainty ? ["Probability", "Next", "Its probability"] : []),
+    ...traits.map(({ name }) => name), ...(far ? ["Distance", "Farthest in"] : []),
     ...(certainty ? ["Nearest rows"] : [])];
   const found = far ? `${FAR} ${count(far.outliers.length, "row")} marked far: of normal rows one in a thousand is.` : "";
   section("rows", "Rows", h("p", {}, [certainty ? `${UNCERTAIN} ${NEAR}` : "", found].filter(Boolean).join(" ")),

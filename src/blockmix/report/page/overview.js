@@ -1,38 +1,17 @@
-// Overview: components, known classes, the objective and the candidates that were compared.
+// Overview: the objective, the stability of the clusters and the candidates that were compared.
 
 const STABLE = "Stability: mean overlap (Jaccard index) of a cluster with the most similar one when the rows are weighted "
   + "at random and fitted again. Certainty: the overlap that the fitted model itself expects; it shows how far clusters "
   + "run into each other.";
 
-function overview() {
-  section("overview", "Overview", warnings(), facts(),
-    report.isMixture ? components() : null, h("div", { class: "pair" }, classes(), trace(), selection()));
-}
-
-function components() {
+function clusterStability() {
   const stable = report.stability?.clusters;
-  const lines = report.summaries.map((line, g) => {
-    const link = h("a", { href: `#component-${Math.min(g, report.views.length - 1)}` }, `Component ${g}`);
-    const again = stable?.[g];
-    return row([link, line.rows, share(line.weight), line.groups, line.largest, line.alone, figure(line.certainty, 3),
-      ...(again ? [figure(again.stability), again.verdict, figure(again.certainty)] : [])]);
-  });
-  const heads = ["Component", "Rows", "Weight", "Column groups", "Largest group", "Columns alone", "Mean probability"];
-  const found = stable ? ["Stability", "In a word", "Certainty"] : [];
-  return [table("Components", [...heads, ...found], lines), stable ? h("p", { class: "hint" }, STABLE) : null];
-}
-
-function classes() {
-  const known = report.classes;
-  if (!known) return null;
-  const matched = `${(100 * known.accuracy).toFixed(1)} % of the rows are in the component that matches their class.`;
-  const unknown = known.unknown ? ` Rows without a known class, not counted: ${thousands(known.unknown)}.` : "";
-  const rest = (other) => (known.others ? [other] : []);
-  const lines = known.counts.map((counts, g) => row([`Component ${g}`, ...counts, ...rest(known.otherCounts[g])]));
-  const heads = ["", ...known.names, ...rest(`${thousands(known.others)} others`)];
-  return h("div", {}, h("h3", {}, "Known classes"),
-    h("p", {}, `Adjusted Rand index ${known.ari.toFixed(2)}; ${matched}${unknown}`),
-    table("Rows by component and known class", heads, lines));
+  if (!stable) return null;
+  const lines = stable.map((again, g) => row([calledCluster(g), report.summaries[g].rows, share(report.summaries[g].weight),
+    figure(again.stability), again.verdict, figure(again.certainty)]));
+  return h("div", {}, h("h3", {}, "Clusters fitted again"),
+    table("Stability of the clusters", ["Cluster", "Rows", "Weight", "Stability", "In a word", "Certainty"], lines),
+    h("p", { class: "hint" }, STABLE));
 }
 
 function trace() {
@@ -42,6 +21,17 @@ function trace() {
   return h("div", {}, h("h3", {}, "Objective by iteration"),
     downloadable("objective", chart(label, [values.map((y, i) => ({ x: i + 1, y }))], "iteration", "")),
     h("p", { class: "hint" }, "Log-likelihood plus the penalties of the fit; it never decreases."));
+}
+
+/** The first words of an outcome; what is long follows in a row of its own. */
+function outcome(line) {
+  const [word, ...rest] = line.outcome.split(": ");
+  return rest.length ? cell(h("span", { "data-rest": rest.join(": ") }, word), line.outcome) : word;
+}
+
+function told(line) {
+  const rest = line.querySelector("[data-rest]")?.dataset.rest;
+  return rest ? [line, h("tr", { class: "told" }, h("td", { colspan: line.children.length }, rest))] : [line];
 }
 
 function selection() {
@@ -55,14 +45,14 @@ function selection() {
   const least = (cell) => (given.stabilityNote ? [cell] : []);
   const lines = given.rows.map((line) => row([
     String(line.components) + (line.best ? " (best)" : ""), line.asked, line.groups.join(", ") || "–",
-    line.parameters, figure(line.bic, 1), figure(line.icl, 1), ...least(figure(line.leastStable)), line.outcome,
-  ], { class: line.best ? "best" : null }));
-  const heads = ["Components", "Groups requested", "Groups found", "Parameters", "BIC", "ICL", ...least("Least stable"),
+    line.parameters, figure(line.bic, 1), figure(line.icl, 1), ...least(figure(line.leastStable)), outcome(line),
+  ], { class: line.best ? "best" : null })).flatMap(told);
+  const heads = ["Clusters", "Asked for", "Groups found", "Parameters", "BIC", "ICL", ...least("Least stable"),
     "Outcome"];
   return h("div", { class: "wide" }, h("h3", {}, "Candidates compared"),
     h("div", { class: "candidates" },
       series.length
-        ? downloadable(`${name} of candidates`, chart(`${name} by number of components`, series, "components", name))
+        ? downloadable(`${name} of candidates`, chart(`${name} by number of clusters`, series, "clusters", name))
         : null,
       table("Candidates and their criteria", heads, lines)),
     ...least(h("p", { class: "hint" }, given.stabilityNote)));

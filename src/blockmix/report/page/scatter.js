@@ -1,4 +1,4 @@
-// Scatter: the rows on two axes, in the colors of their components or known classes.
+// Scatter: the rows on two axes, in the colors of their clusters or of a trait.
 
 const FAR_PIXELS = 14; // the pointer finds a row within this distance
 
@@ -14,17 +14,20 @@ class Scatter extends Raster {
     });
     const [x, y] = [map.x, map.y].map(decodedFractions);
     const certainty = report.rows?.certainty;
-    Object.assign(this, { map, x, y: y.map((value) => 1 - value), by: "component", at: null });
+    Object.assign(this, { map, x, y: y.map((value) => 1 - value), trait: null, at: null });
     this.sure = certainty ? decodedFractions(certainty.own) : null;
     this.ordered = x.map((_, i) => i).sort((a, b) => x[a] - x[b]);
     this.canvas.classList.add("scatter");
   }
 
-  /** Number of the color and shape of a point; −1 is gray. */
-  kind(i) {
-    if (this.by === "component") return this.map.components[i];
-    const code = report.classes.codes[i];
-    return code < report.classes.names.length ? code : -1;
+  /** Color of a point; its shape is always that of its cluster. */
+  color(i) {
+    return this.trait ? traitColor(this.trait, this.codes[i]) : componentColor(this.map.components[i]);
+  }
+
+  colorBy(trait) {
+    Object.assign(this, { trait, codes: trait && decoded(trait.codes) });
+    this.draw();
   }
 
   /** Screen position of a point, with room for its shape at the edges. */
@@ -40,9 +43,8 @@ class Scatter extends Raster {
     const r = this.x.length > 3000 ? 2.4 : this.x.length > 600 ? 3.2 : 4.6;
     context.lineWidth = 1.2;
     for (let i = 0; i < this.x.length; i++) {
-      const kind = this.kind(i);
-      const shape = new Path2D(shapePath(Math.max(0, kind), left(i), top(i), r));
-      context.strokeStyle = context.fillStyle = kind < 0 ? ink("faint") : componentColor(kind);
+      const shape = new Path2D(shapePath(this.map.components[i], left(i), top(i), r));
+      context.strokeStyle = context.fillStyle = this.color(i);
       context.globalAlpha = 0.85;
       if (this.sure === null || this.sure[i] >= 0.9) context.fill(shape);
       context.stroke(shape);
@@ -75,9 +77,9 @@ class Scatter extends Raster {
     this.draw();
     if (i === null) return null;
     const row = this.map.rows ? this.map.rows[i] : i;
-    const lines = [`row ${rowName(row)}`, report.isMixture ? `component ${this.map.components[i]}` : ""];
+    const lines = [`row ${rowName(row)}`, report.isMixture ? clusterName(this.map.components[i]) : ""];
     if (this.sure && !this.map.rows) lines[1] += `, probability ${this.sure[i].toFixed(3)}`;
-    if (report.classes) lines.push(`class: ${className(report.classes.codes[i])}`);
+    for (const trait of report.traits) lines.push(`${trait.name}: ${traitText(trait, (trait.bytes ??= decoded(trait.codes))[i])}`);
     return lines.filter(Boolean);
   }
 
@@ -113,32 +115,25 @@ class Scatter extends Raster {
   }
 }
 
-function className(code) {
-  return code < 0 ? "not known" : report.classes.names[code] ?? "one of the others";
-}
-
 function rowMap(map) {
   const made = new Scatter(map);
-  const classes = report.classes?.names ?? [];
   const key = h("p", { class: "legend" });
   const choose = (at) => {
-    made.by = at ? "class" : "component";
-    const texts = at ? classes : report.summaries.map((_, g) => `component ${g}`);
-    key.replaceChildren(...texts.map((text, k) => h("span", {}, mark(k), text)));
-    made.draw();
+    made.colorBy(at ? report.traits[at - 1] : null);
+    key.replaceChildren(...(at ? traitKey(made.trait) : report.summaries.map((_, g) => h("span", {}, mark(g), calledCluster(g)))));
   };
   choose(0);
   const texts = [
     "Each row is a point.",
-    map.names[0].startsWith("discriminant") ? "Discriminant axes are the directions in which the components differ most "
+    map.names[0].startsWith("discriminant") ? "Discriminant axes are the directions in which the clusters differ most "
       + "in comparison with the variation within them." : "Principal axes are the directions of largest variance.",
-    made.sure ? "Hollow: probability of the component below 0.9." : "",
+    made.sure ? "Hollow: probability of the cluster below 0.9." : "",
     map.beyond ? `Rows beyond the frame, drawn at its edge: ${thousands(map.beyond)}.` : "",
     map.rows ? `Drawn from ${thousands(map.rows.length)} rows.` : "",
   ];
   section("map", ["Map of the rows", "Map"], h("p", {}, texts.filter(Boolean).join(" ")),
-    classes.length ? choice("map-colors", "Colors show", ["components", "known classes"], choose) : null,
+    report.traits.length ? choice("map-colors", "Colors show", ["clusters", ...report.traits.map(({ name }) => name)], choose) : null,
     h("figure", {}, made.canvas),
-    h("div", { class: "under" }, report.isMixture || classes.length ? key : null,
+    h("div", { class: "under" }, report.isMixture || report.traits.length ? key : null,
       zoomButtons(made.viewport, "the map"), pngButton("map of the rows", made.canvas, () => made.draw())));
 }

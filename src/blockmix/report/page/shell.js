@@ -2,13 +2,13 @@
 
 const OFFLINE = "This file loads nothing and sends nothing.";
 
-function heading(nouns) {
+function heading(nouns, lead = null) {
   const { version } = report.made;
   const sizes = report.facts.filter(({ name }) => nouns.includes(name));
   const words = ({ name, value }) => `${value} ${value === "1" ? name.toLowerCase().slice(0, -1) : name.toLowerCase()}`;
   document.getElementById("title").textContent = report.title;
   document.getElementById("brand-note").textContent = version;
-  document.getElementById("lead").textContent = `${sizes.map(words).join(", ")}. ${report.estimator}.`;
+  document.getElementById("lead").textContent = lead ?? `${sizes.map(words).join(", ")}. ${report.estimator}.`;
   document.getElementById("foot").textContent = `Made by blockmix ${version}. ${OFFLINE}`;
 }
 
@@ -48,7 +48,8 @@ function warnings() {
     h("ul", {}, report.warnings.map((text) => h("li", {}, text))));
 }
 
-function made() {
+/** How the page was made; what else belongs there comes first. */
+function made(...first) {
   const { version, python, numpy, date, parameters, command } = report.made;
   const lines = parameters.map(({ name, value, default: usual }) => row(
     [h("code", {}, name), h("code", {}, value), usual ? "default" : "set"], { class: usual ? null : "set" }));
@@ -56,6 +57,6 @@ function made() {
     copyButton("the command", () => command)];
   section("made", "How it was made",
     h("p", {}, `${report.estimator} of blockmix ${version}, Python ${python}, NumPy ${numpy}; page written ${date}.`),
-    command ? h("div", { class: "command" }, again) : null,
+    command ? h("div", { class: "command" }, again) : null, first,
     h("h3", {}, "Parameters"), table("Parameters of the model", ["Parameter", "Value", "Set or default"], lines));
 }

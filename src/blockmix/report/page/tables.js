@@ -8,7 +8,7 @@ function table(caption, heads, rows, attributes = {}, records = null) {
   const box = h("div", { class: "scroll", role: "region", "aria-label": caption, tabindex: 0 }, made);
   const resized = new ResizeObserver(() => box.classList.toggle("wide", made.offsetWidth > box.clientWidth));
   [box, made].forEach((element) => resized.observe(element));
-  const lines = () => [heads, ...(records ? records() : [...rows].map(({ values }) => values))];
+  const lines = () => [heads, ...(records ? records() : [...rows].map(({ values }) => values).filter(Boolean))];
   return h("div", { class: "table" }, box, h("div", { class: "gets" }, csvButton(caption, lines)));
 }
 
@@ -22,7 +22,7 @@ function row(cells, attributes = {}) {
   const shown = (item) => item?.shown ?? (typeof item === "number" ? thousands(item) : item ?? "–");
   const [first, ...others] = cells.map(shown);
   const made = h("tr", attributes, h("th", { scope: "row" }, first), others.map((item) => h("td", {}, item)));
-  made.values = cells.map((item) => (item instanceof Element ? item.textContent : item?.shown ? item.value : item));
+  made.values = cells.map((item) => (item?.shown !== undefined && !(item instanceof Element) ? item.value : item));
   return made;
 }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +18,6 @@ from blockmix.partition import FloatArray, IntArray, Partition
 
 __all__ = [
     "GRID",
-    "BlockData",
     "Design",
     "MixtureDesign",
     "block_grid",
@@ -27,7 +25,6 @@ __all__ = [
     "components_random",
     "covariance_negative",
     "covariance_positive",
-    "make_block_data",
     "sigma_a",
     "sigma_b",
 ]
@@ -82,15 +79,6 @@ class Design:
         return _gaussian_rows(self.mean, self.covariance, _row_count(n), np.random.default_rng(random_state))
 
 
-class BlockData(NamedTuple):
-    """Rows together with the truth they were drawn from."""
-
-    data: FloatArray
-    partition: Partition
-    covariance: FloatArray
-    mean: FloatArray
-
-
 @dataclass(frozen=True, eq=False)
 class MixtureDesign:
     """A Gaussian mixture of G components, each with its own column groups.
@@ -136,31 +124,6 @@ class MixtureDesign:
         components = zip(self.means, self.covariances, strict=True)
         X = np.concatenate([_gaussian_rows(mean, covariance, n, rng) for mean, covariance in components])
         return X, np.repeat(np.arange(len(self.means)), n)
-
-
-def make_block_data(design: Design, n_samples: int, random_state: Seed = None) -> BlockData:
-    """Draw rows of a design and return them with the truth.
-
-    Parameters
-    ----------
-    design : Design
-    n_samples : int
-        Number of rows, at least 1.
-    random_state : int, Generator or None
-
-    Returns
-    -------
-    BlockData
-        The named tuple (data, partition, covariance, mean).
-
-    Examples
-    --------
-    >>> X, partition, covariance, mean = make_block_data(sigma_a(), 100, random_state=0)
-    >>> X.shape, partition.labels.tolist()
-    ((100, 8), [0, 0, 0, 1, 1, 1, 2, 2])
-    """
-    X = design.sample(n_samples, random_state)
-    return BlockData(X, design.partition, design.covariance, design.mean)
 
 
 def sigma_a() -> Design:

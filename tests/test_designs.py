@@ -11,16 +11,17 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
-from blockmix import Partition, datasets
-from blockmix.datasets import Design, MixtureDesign
+from blockmix import Partition
+from experiments import designs
+from experiments.designs import Design, MixtureDesign
 
 BLOCK_DESIGNS = [
-    datasets.sigma_a,
-    datasets.sigma_b,
-    datasets.covariance_positive,
-    datasets.covariance_negative,
+    designs.sigma_a,
+    designs.sigma_b,
+    designs.covariance_positive,
+    designs.covariance_negative,
 ]
-MIXTURES = [datasets.components_block(), datasets.components_random(random_state=0)]
+MIXTURES = [designs.components_block(), designs.components_random(random_state=0)]
 
 
 def blocks_of(covariance: NDArray[np.floating]) -> Partition:
@@ -45,7 +46,7 @@ def test_block_structure_equals_the_partition(make: Callable[[], Design]) -> Non
     assert np.linalg.eigvalsh(design.covariance)[0] > 0.1
 
 
-@pytest.mark.parametrize("make", [*BLOCK_DESIGNS, lambda: datasets.block_grid(24, 6, random_state=1)])
+@pytest.mark.parametrize("make", [*BLOCK_DESIGNS, lambda: designs.block_grid(24, 6, random_state=1)])
 def test_sample_moments_approach_the_design(make: Callable[[], Design]) -> None:
     design = make()
     assert_moments(design.sample(40_000, random_state=0), design.mean, design.covariance)
@@ -54,10 +55,10 @@ def test_sample_moments_approach_the_design(make: Callable[[], Design]) -> None:
 @pytest.mark.parametrize(
     ("make", "mean", "sizes", "total"),
     [
-        (datasets.sigma_a, range(8), [3, 3, 2], 64.0),
-        (datasets.sigma_b, range(8), [3, 3, 2], 44.5),
-        (datasets.covariance_positive, range(1, 13), [4, 4, 4], 126.0),
-        (datasets.covariance_negative, range(1, 13), [4, 4, 4], 18.0),
+        (designs.sigma_a, range(8), [3, 3, 2], 64.0),
+        (designs.sigma_b, range(8), [3, 3, 2], 44.5),
+        (designs.covariance_positive, range(1, 13), [4, 4, 4], 126.0),
+        (designs.covariance_negative, range(1, 13), [4, 4, 4], 18.0),
     ],
 )
 def test_printed_numbers_of_the_paper(make: Callable[[], Design], mean: range, sizes: list[int], total: float) -> None:
@@ -69,8 +70,8 @@ def test_printed_numbers_of_the_paper(make: Callable[[], Design], mean: range, s
 
 
 def test_sigma_b_has_both_signs_and_sigma_a_one() -> None:
-    assert datasets.sigma_a().covariance.min() == 0
-    assert np.argwhere(datasets.sigma_b().covariance < 0).tolist() == [[0, 1], [1, 0], [3, 4], [4, 3]]
+    assert designs.sigma_a().covariance.min() == 0
+    assert np.argwhere(designs.sigma_b().covariance < 0).tolist() == [[0, 1], [1, 0], [3, 4], [4, 3]]
 
 
 def test_grid_is_the_papers_table() -> None:
@@ -79,14 +80,14 @@ def test_grid_is_the_papers_table() -> None:
         ((24, 6), (96, 8), (384, 16)),
         ((24, 12), (96, 16), (384, 32)),
     )
-    assert set(datasets.GRID) == {*low, *medium, *high}
-    assert len(datasets.GRID) == 9
+    assert set(designs.GRID) == {*low, *medium, *high}
+    assert len(designs.GRID) == 9
 
 
-@pytest.mark.parametrize(("p", "n_groups"), [cell for cell in datasets.GRID if cell[0] < 384])
+@pytest.mark.parametrize(("p", "n_groups"), [cell for cell in designs.GRID if cell[0] < 384])
 def test_grid_groups_show_in_the_covariance(p: int, n_groups: int) -> None:
     # Red if the noise drowns the blocks (0.5 EᵀE taken for 5 EᵀE) or the partition does not belong to them.
-    design = datasets.block_grid(p, n_groups, random_state=0)
+    design = designs.block_grid(p, n_groups, random_state=0)
     assert np.linalg.eigvalsh(design.covariance)[0] > 0
     scale = np.sqrt(design.covariance.diagonal())
     distance = 1 - np.abs(design.covariance / np.outer(scale, scale))
@@ -99,7 +100,7 @@ def test_grid_entries_have_the_moments_of_their_uniforms() -> None:
     # E σ_ij = p/8 between groups, plus (p/K)(3/2)² within; diagonal p/6 + (p/K) 7/3. Red if U(1, 2) and
     # U(0, 1) change places or the factor 0.5 is lost.
     p, n_groups = 384, 8
-    design = datasets.block_grid(p, n_groups, random_state=3)
+    design = designs.block_grid(p, n_groups, random_state=3)
     same = design.partition.labels[:, None] == design.partition.labels
     off_diagonal = ~np.eye(p, dtype=bool)
     assert design.covariance[~same].mean() == pytest.approx(p / 8, rel=0.02)
@@ -111,7 +112,7 @@ def test_grid_entries_have_the_moments_of_their_uniforms() -> None:
 
 
 def test_same_seed_same_draw_other_seed_other_draw() -> None:
-    first, again, other = (datasets.block_grid(24, 3, random_state=seed) for seed in (0, 0, 1))
+    first, again, other = (designs.block_grid(24, 3, random_state=seed) for seed in (0, 0, 1))
     assert np.array_equal(first.covariance, again.covariance)
     assert not np.allclose(first.covariance, other.covariance)
     assert np.array_equal(first.sample(5, random_state=7), again.sample(5, random_state=7))
@@ -120,17 +121,8 @@ def test_same_seed_same_draw_other_seed_other_draw() -> None:
 
 def test_one_generator_gives_new_rows_at_each_call() -> None:
     # Red if the generator is re-seeded inside sample.
-    rng, design = np.random.default_rng(0), datasets.sigma_a()
+    rng, design = np.random.default_rng(0), designs.sigma_a()
     assert not np.allclose(design.sample(5, random_state=rng), design.sample(5, random_state=rng))
-
-
-def test_make_block_data_returns_rows_with_their_truth() -> None:
-    design = datasets.sigma_b()
-    bundle = datasets.make_block_data(design, 20, random_state=2)
-    assert np.array_equal(bundle.data, design.sample(20, random_state=2))
-    assert bundle.partition == design.partition
-    assert np.array_equal(bundle.covariance, design.covariance)
-    assert np.array_equal(bundle.mean, design.mean)
 
 
 @pytest.mark.parametrize("mixture", MIXTURES, ids=lambda mixture: mixture.name)
@@ -144,7 +136,7 @@ def test_mixture_rows_have_the_moments_of_their_component(mixture: MixtureDesign
 
 
 def test_block_components_are_the_printed_ones() -> None:
-    mixture = datasets.components_block()
+    mixture = designs.components_block()
     assert mixture.partitions is not None
     assert [blocks_of(covariance) for covariance in mixture.covariances] == list(mixture.partitions)
     assert [partition.sizes.tolist() for partition in mixture.partitions] == [[3, 3, 2], [3, 3, 2], [5, 3]]
@@ -155,7 +147,7 @@ def test_block_components_are_the_printed_ones() -> None:
 
 
 def test_random_components_differ_and_have_no_groups() -> None:
-    mixture = datasets.components_random(random_state=4)
+    mixture = designs.components_random(random_state=4)
     assert mixture.partitions is None
     assert not np.allclose(mixture.covariances[0], mixture.covariances[1])
     # AᵀA with U(0, 1) entries: E σ_ij = p/4 off the diagonal, p/3 on it, here over 3 × 56 and 3 × 8 entries.
@@ -167,12 +159,12 @@ def test_random_components_differ_and_have_no_groups() -> None:
 @pytest.mark.parametrize("n", [0, -3, 2.5])
 def test_impossible_row_counts_are_named(n: int) -> None:
     with pytest.raises(ValueError, match=f"at least 1, got {n}"):
-        datasets.sigma_a().sample(n)
+        designs.sigma_a().sample(n)
     with pytest.raises(ValueError, match=f"at least 1, got {n}"):
-        datasets.components_block().sample(n)
+        designs.components_block().sample(n)
 
 
 @pytest.mark.parametrize(("p", "n_groups"), [(24, 5), (24, 0), (0, 3), (4, 8)])
 def test_unequal_grids_are_named(p: int, n_groups: int) -> None:
     with pytest.raises(ValueError, match=f"n_groups={n_groups} must divide the number of columns, p={p}"):
-        datasets.block_grid(p, n_groups)
+        designs.block_grid(p, n_groups)

@@ -1,0 +1,418 @@
+"""Answer: what a fitted model says about its rows and columns, in sentences that need no statistics.
+
+`answer` makes it for `describe`, the command, a notebook and the page: how many clusters and of what size, what marks
+each, which columns go together, how far to trust it, and what cannot be known. People count clusters and groups from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from blockmix.estimators.stability import Stability
+from blockmix.partition import FloatArray, IntArray, column_names, leading_loadings
+from blockmix.plotting.views import aligned_labels
+from blockmix.rows.files import needed
+
+CLEAR = 0.9  # probability of its cluster from which a row is clear
+_APART = 0.5  # standard deviations from which a column marks a cluster
+_SINGLES = 0.5  # and by which it must lie beyond every other cluster to single it out
+_MARKS = 4  # of each direction in a sentence
+_LISTED = 12  # groups in the text
+_WIDTH = 110
+_CLOSE = 10.0  # difference of a criterion below which a number of clusters is close
+_WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+
+
+class Centers(NamedTuple):
+    """Means of the clusters in comparable units.
+
+    Attributes
+    ----------
+    weights : array of shape (G,)
+    overall : array of shape (p,)
+        Mean of all rows.
+    scale : array of shape (p,)
+        Standard deviation within clusters: √Σ_g π_g Σ_g,jj.
+    standardized : array of shape (G, p)
+        Means of the clusters in standard deviations from the overall mean.
+    apart : array of shape (G, p)
+        (mean of the cluster − mean of all others) / scale, which is standardized / (1 − π_g).
+    singled : boolean array of shape (G, p)
+        Whether the cluster lies beyond every other one by half a standard deviation.
+    """
+
+    weights: FloatArray
+    overall: FloatArray
+    scale: FloatArray
+    standardized: FloatArray
+    apart: FloatArray
+    singled: FloatArray
+
+    @classmethod
+    def of(cls, model: Any) -> Centers:
+        """The centers of a fitted mixture."""
+        weights, means = model.weights_.astype(float), model.means_.astype(float)
+        weights = weights / weights.sum()
+        scale = np.sqrt(weights @ np.stack([block.variances for block in model.blocks_]).astype(float))
+        overall = weights @ means
+        standardized = (means - overall) / scale
+        apart = standardized / np.maximum(1 - weights, np.finfo(float).eps)[:, None]
+        ranked = np.sort(standardized, axis=0)
+        high, low = ranked[-2:][[0]] + _SINGLES, ranked[:2][[-1]] - _SINGLES
+        return cls(weights, overall, scale, standardized, apart, (standardized >= high) | (standardized <= low))
+
+    def marks(self, g: int, most: int) -> tuple[IntArray, IntArray]:
+        """Columns in which cluster g is high, and low; those that single it out first, then by the difference."""
+        order = np.lexsort((-np.abs(self.apart[g]), ~self.singled[g]))
+        order = order[np.abs(self.apart[g, order]) >= _APART]
+        return order[self.apart[g, order] > 0][:most], order[self.apart[g, order] < 0][:most]
+
+
+class GroupAnswer(NamedTuple):
+    """Columns that go together in some clusters: the number of the group, from 0, and what resamples say of it."""
+
+    number: int
+    name: str
+    columns: tuple[int, ...]
+    clusters: tuple[int, ...]
+    verdict: str = ""
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer in parts, which `str` joins and `html` draws.
+
+    Attributes
+    ----------
+    head : str
+        How many clusters and of what size.
+    clusters : tuple of (name, rows, sentence)
+        What marks each cluster; empty for one.
+    columns : str
+        How many groups, and where.
+    groups : tuple of GroupAnswer
+    alone : tuple of int
+        Columns that are in no group of any cluster.
+    trust : tuple of str
+        How far to trust it, and what cannot be known.
+    names : tuple of str
+        Names of the columns.
+    warnings : tuple of str
+        Those of the fit.
+    """
+
+    head: str
+    clusters: tuple[tuple[str, int, str], ...]
+    columns: str
+    groups: tuple[GroupAnswer, ...]
+    alone: tuple[int, ...]
+    trust: tuple[str, ...]
+    names: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def titled(self, group: GroupAnswer) -> str:
+        """The name of a group, its clusters if it is not in all, its size and verdict."""
+        some = len(group.clusters) < len(self.clusters)
+        within = f" of {', '.join(self.clusters[g][0] for g in group.clusters)}" if some else ""
+        return f"{group.name}{within} ({len(group.columns)}{', ' * bool(group.verdict)}{group.verdict})"
+
+    def __str__(self) -> str:
+        lines = [self.head, *(f"  {name} ({rows}): {marks}" for name, rows, marks in self.clusters), self.columns]
+        for group in self.groups[:_LISTED]:
+            lines.append(_cut(f"  {self.titled(group)}: {self.listed(group.columns)}"))
+            lines += [f"    {group.words}"] if group.words else []
+        n = len(self.groups) - _LISTED
+        lines += [f"  and {n} more group{'s' * (n > 1)}: see column_table()"] if n > 0 else []
+        lines += [_cut(f"  alone ({len(self.alone)}): {self.listed(self.alone)}")] if self.alone else []
+        return "\n".join([*lines, *self.trust])
+
+    def listed(self, columns: Sequence[int]) -> str:
+        """The names of columns."""
+        return ", ".join(ranged([self.names[j] for j in columns]))
+
+    def html(self, more: str = "") -> str:
+        """The answer for a notebook: plain elements, without scripts or styles of its own."""
+        rows = [(name, str(n), marks) for name, n, marks in self.clusters]
+        groups = [(self.titled(group), self.listed(group.columns), group.words) for group in self.groups[:_LISTED]]
+        groups += [(f"and {len(self.groups) - _LISTED} more", "", "")] * (len(self.groups) > _LISTED)
+        groups += [(f"alone ({len(self.alone)})", self.listed(self.alone), "")] * bool(self.alone)
+        notes = "".join(f"<p>{escape(text)}</p>" for text in (*self.trust, *map("Warning: {}".format, self.warnings)))
+        parts = [f"<p><b>{escape(self.head)}</b></p>", html_table(("Cluster", "Rows", "What marks it"), rows)]
+        head = ("Group", "Columns", *["In resamples of the rows"] * any(group.words for group in self.groups))
+        parts += [f"<p><b>{escape(self.columns)}</b></p>", html_table(head, groups), notes, more]
+        return f"<div>{''.join(parts)}</div>"
+
+
+def answer(model: Any, stability: Stability | None = None, table: Any = None) -> Answer:
+    """What a fitted mixture or covariance says.
+
+    Parameters
+    ----------
+    model : Mixture or BlockDiagonalCovariance
+    stability : Stability, optional
+        How often its groups and clusters come back.
+    table : SelectionTable, optional
+        The comparison that the model was chosen by.
+    """
+    names, is_mixture = column_names(model), hasattr(model, "weights_")
+    G = len(model.weights_) if is_mixture else 1
+    groups, alone = _groups(model, stability)
+    check_names(model, G, groups)
+    clusters: list[tuple[str, int, str]] = []
+    if G > 1:
+        centers, sizes = Centers.of(model), np.bincount(model.row_labels_, minlength=G).tolist()
+        clusters = [(named(model, "cluster", g), sizes[g], _marks(centers, g, names)) for g in range(G)]
+    return Answer(
+        head=_head(model, table) if is_mixture else _counted(model.n_features_in_, "column") + ".",
+        clusters=tuple(clusters),
+        columns=_columns(model, groups, len(alone)),
+        groups=tuple(groups),
+        alone=tuple(alone),
+        trust=tuple(_trust(model, groups, stability)),
+        names=tuple(names),
+        warnings=tuple(getattr(model, "warnings_", ())),
+    )
+
+
+def named(model: Any, kind: str, number: int) -> str:
+    """The name of a "cluster" or "group" with this number, which counts from 0; that in `names_`, or its number."""
+    name = f"{kind} {number + 1}"
+    return str(getattr(model, "names_", {}).get(name, name[0].upper() + name[1:]))
+
+
+def check_names(model: Any, G: int, groups: Iterable[GroupAnswer]) -> None:
+    """Raise a ValueError unless `names_` names clusters and groups that there are."""
+    possible = {f"cluster {g + 1}" for g in range(G)} | {f"group {group.number + 1}" for group in groups}
+    given = getattr(model, "names_", {})
+    if not isinstance(given, dict) or not {*given} <= possible:
+        wrong = given if not isinstance(given, dict) else next(key for key in given if key not in possible)
+        raise ValueError(f"names_ has {wrong!r}: give a dict such as {{'cluster 1': 'calm', 'group 2': 'sleep'}}")
+
+
+def group_numbers(model: Any) -> IntArray:
+    """Group of each column in each cluster, shape (G, p), from 0; matching groups have one number, −1 is alone."""
+    labels = aligned_labels(np.atleast_2d(model.column_labels_))
+    sizes = np.stack([np.bincount(row, minlength=labels.max() + 1)[row] for row in labels])
+    return np.where(sizes > 1, labels, -1)
+
+
+def ranged(names: Sequence[str]) -> list[str]:
+    """Names in which consecutive numbers after the same word are one.
+
+    Examples
+    --------
+    >>> ranged(["a_1", "a_2", "a_3", "b", "c1", "c3"])
+    ['a_1–3', 'b', 'c1', 'c3']
+    """
+    found: list[list[Any]] = []  # word, first and last number, as written
+    for name in names:
+        match = re.fullmatch(r"(.*?\D)(\d{1,9})", name)
+        word, digits = match.groups() if match else (name, "")
+        last = found[-1] if found else ["", "", ""]
+        if digits and last[0] == word and last[2] and int(digits) == int(last[2]) + 1:
+            last[2] = digits
+        else:
+            found.append([word, digits, digits])
+    short = ((word, a, b) for word, a, b in found)
+    return [
+        text
+        for word, a, b in short
+        for text in ([f"{word}{a}"] if a == b else [word + a, word + b] if int(b) == int(a) + 1 else [f"{word}{a}–{b}"])
+    ]
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A plain table; nothing without rows."""
+    if not rows:
+        return ""
+    tagged = [("th", head), *(("td", row[: len(head)]) for row in rows)]
+    lines = ("".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) for tag, row in tagged)
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _word(number: int) -> str:
+    return _WORDS[number] if number < len(_WORDS) else f"{number:,}".replace(",", "\u202f")
+
+
+def _counted(number: int, noun: str) -> str:
+    text = f"{_word(number)} {noun}{'' if number == 1 else 's'}"
+    return text[0].upper() + text[1:]
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _head(model: Any, table: Any) -> str:
+    """The number and the sizes of the clusters, and what is as good."""
+    G, sizes = len(model.weights_), np.bincount(model.row_labels_, minlength=len(model.weights_))
+    if G > 1:
+        shown = [f"{n:,}".replace(",", "\u202f") for n in sizes.tolist()]
+        text = f"{_counted(G, 'cluster')} of {_joined(shown)} rows."
+    else:
+        text = "One cluster, as asked: no others were tried."
+    if table is None:
+        return text
+    name, best = table.criterion, table.best_
+    value, others = getattr(best, name), dict[int, float]()
+    for row in table.rows:
+        if row.n_components != best.n_components and row.sound and np.isfinite(getattr(row, name)):
+            others[row.n_components] = min(others.get(row.n_components, np.inf), getattr(row, name) - value)
+    if G == 1 and len({row.n_components for row in table.rows}) > 1:
+        text = f"No clusters: one describes these {sizes.sum()} rows best"
+    if not others:
+        return text
+    number, more = min(others.items(), key=lambda item: item[1])
+    verb = "is" if number == 1 else "are"
+    gap = f"{name.upper()} {more:+.0f}".replace("-", "−")
+    if G == 1:
+        return f"{text}; {_word(number)} {verb} {'close' if more < _CLOSE else 'worse'} ({gap})."
+    return f"{text} {_word(number).capitalize()} {verb} close ({gap})." if more < _CLOSE else text
+
+
+def _marks(centers: Centers, g: int, names: Sequence[str]) -> str:
+    """What marks a cluster: columns in which its mean is high and low, against all others, in standard deviations."""
+    if len(centers.weights) == 2 and g == 1:
+        return "the opposite"
+    parts = []
+    for columns, word, sign in zip(centers.marks(g, 12), ("high", "low"), ("+", "−"), strict=True):
+        if not len(columns):
+            continue
+        sizes = np.abs(centers.apart[g, columns])
+        columns, sizes = columns[sizes >= 0.5 * sizes.max()], sizes[sizes >= 0.5 * sizes.max()]
+        listed = ranged([names[j] for j in np.sort(columns)]) if len(columns) > _MARKS else []
+        shown = listed if 0 < len(listed) <= _MARKS else [names[j] for j in columns[:_MARKS]]
+        reach = f"{sign}{sizes.min():.1f}" + (f" to {sign}{sizes.max():.1f}" if np.ptp(sizes) >= 0.05 else "")
+        parts.append(f"{word} {', '.join(shown)} ({reach} sd)")
+    return "; ".join(parts) or "no mean stands out: its columns vary together in another way"
+
+
+def _groups(model: Any, stability: Stability | None) -> tuple[list[GroupAnswer], list[int]]:
+    """The groups of several columns, those of most clusters first in each number, and columns that are in none."""
+    names, numbers = column_names(model), group_numbers(model)
+    shared = len(numbers) > 1 and bool(getattr(model, "shared_covariance", False))
+    where: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for g, row in enumerate(numbers[:1] if shared else numbers):
+        order = np.argsort(row, kind="stable")
+        starts = np.flatnonzero(np.diff(row[order], prepend=-1))  # of the numbers from 0 on
+        for members in np.split(order, starts)[1:]:
+            where.setdefault((int(row[members[0]]), tuple(members.tolist())), []).append(g)
+    measured = {(group.component, frozenset(group.columns)): group for group in stability.groups} if stability else {}
+    found = []
+    for (number, columns), clusters in sorted(where.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        key = frozenset(names[j] for j in columns)
+        each = [measured[g, key] for g in clusters if (g, key) in measured]
+        worst = min(each, key=lambda group: (len(group.core), group.together), default=None)
+        said = ("", "") if worst is None or stability is None else (worst.verdict, stability.words(worst))
+        inside = tuple(range(len(numbers)) if shared else clusters)
+        found.append(GroupAnswer(number, named(model, "group", number), columns, inside, *said))
+    return found, np.flatnonzero((numbers < 0).all(axis=0)).tolist()
+
+
+def _columns(model: Any, groups: Sequence[GroupAnswer], alone: int) -> str:
+    """How many groups of columns there are, and whether they are the same in all clusters."""
+    p, G = model.n_features_in_, len(np.atleast_2d(model.column_labels_))
+    if not groups:
+        return "No columns go together: each varies on its own" + (" in every cluster." if G > 1 else ".")
+    rest = f"; {_word(alone)} {'column is' if alone == 1 else 'columns are'} alone" if alone else ""
+    if len(groups) == 1 and len(groups[0].columns) == p:
+        return f"All {p} columns are correlated: no part of them stands out."
+    if all(len(group.clusters) == G for group in groups):
+        where = ", the same in all clusters" if G > 1 else ""
+        return f"{_counted(len(groups), 'column group')}{where}{rest}."
+    counts = [sum(g in group.clusters for group in groups) for g in range(G)]
+    same = sum(len(group.clusters) == G for group in groups)
+    common = f", {_word(same)} of them the same in all" if same else ""
+    return f"Column groups differ between clusters: {_joined(list(map(str, counts)))}{common}{rest}."
+
+
+def _trust(model: Any, groups: Sequence[GroupAnswer], stability: Stability | None) -> Iterable[str]:
+    """How clear the rows are and how often groups and clusters come back, or why that cannot be known."""
+    if len(getattr(model, "weights_", ())) > 1:
+        if model.n_features_in_ > len(model.row_labels_):
+            yield (
+                "More columns than rows: how sure the cluster of a row is cannot be known, and the clusters are those "
+                "of the start. Compare them with k-means."
+            )
+        elif len(getattr(model, "_fit_sums", ())) > 3:
+            share = model._fit_sums[3] / model._fit_sums[0]
+            yield f"{100 * share:.0f} % of the rows are clear: their cluster has a probability of at least {CLEAR:g}."
+    verdicts = [group.verdict for group in groups if group.verdict]
+    if stability is None or not verdicts:
+        return
+    counts = [(word, verdicts.count(word)) for word in ("firm", "open", "chance") if word in verdicts]
+    if len(counts) == 1:
+        every = "The column group is" if len(verdicts) == 1 else "All column groups are"
+        yield f"{every} {counts[0][0]} in {stability.n_resamples} resamples of the rows."
+    else:
+        listed = _joined([f"{n} {'are' if n > 1 else 'is'} {word}" for word, n in counts])
+        yield f"Of {len(verdicts)} column groups {listed} in {stability.n_resamples} resamples of the rows."
+    if stability.clusters:
+        least = min(stability.clusters, key=lambda cluster: cluster.stability)
+        name = named(model, "cluster", least.component)
+        text = f"Fitted again {stability.n_refits} times, the clusters overlap with themselves by at least"
+        yield f"{text} {100 * least.stability:.0f} % on average ({name}: {least.verdict})."
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 2].rsplit(", ", 1)[0] + ", …"
+
+
+def column_table(model: Any) -> Any:
+    """The groups of the columns as a pandas data frame; see `Mixture.column_table`."""
+    names, numbers = np.array(column_names(model), dtype=object), group_numbers(model)
+    rows = numbers[:1] if getattr(model, "shared_covariance", False) else numbers
+    pandas, p = needed("pandas", "app"), len(names)
+    groups = pandas.array(rows.ravel() + 1, dtype="Int64")
+    groups[rows.ravel() < 0] = pandas.NA
+    sizes = np.concatenate([np.where(row < 0, 1, np.bincount(row + 1)[row + 1]) for row in rows])
+    columns = {"column": np.tile(names, len(rows)), "group": groups, "size": sizes}
+    columns |= {"loading": column_loadings(model)[: len(rows)].ravel()}
+    if any(key.startswith("group") for key in getattr(model, "names_", {})):
+        columns["name"] = ["alone" if k < 0 else named(model, "group", k) for k in rows.ravel().tolist()]
+    frame = pandas.DataFrame(columns)
+    if len(rows) > 1:
+        frame.insert(0, "cluster", np.repeat(np.arange(1, len(rows) + 1), p))
+    return frame
+
+
+def row_table(model: Any, X: Any) -> Any:
+    """Cluster, probability and distance of the rows as a pandas data frame; see `Mixture.row_table`."""
+    z, G = model.predict_proba(X), len(model.weights_)
+    labels, index = z.argmax(axis=1), getattr(X, "index", None)
+    columns: dict[str, Any] = {"cluster": labels + 1}
+    if any(key.startswith("cluster") for key in getattr(model, "names_", {})):
+        columns["name"] = [named(model, "cluster", g) for g in labels.tolist()]
+    columns["probability"] = z.max(axis=1) if G < 2 or model.n_features_in_ <= len(model.row_labels_) else np.nan
+    if hasattr(model, "group_distances"):
+        distances, columns_of = model.group_distances(X), group_texts(model)
+        far = np.nan_to_num(distances, nan=-1.0).argmax(axis=1)
+        columns |= {"outlier_score": np.nansum(distances, axis=1), "outlier": model.outliers(X)}
+        columns["farthest_group"] = [columns_of[g][k] for g, k in zip(labels.tolist(), far.tolist(), strict=True)]
+    return needed("pandas", "app").DataFrame(columns, index=None if callable(index) else index)
+
+
+def column_loadings(model: Any) -> FloatArray:
+    """Correlation of each column with the strongest factor of its group, shape (G, p); NaN where there is no factor."""
+    labels = np.atleast_2d(model.column_labels_)
+    if not hasattr(model, "loadings_"):
+        return np.full(labels.shape, np.nan)
+    one = np.ndim(model.column_labels_) == 1  # a covariance
+    pairs = [(model.blocks_, model.loadings_)] if one else zip(model.blocks_, model.loadings_, strict=True)
+    return np.stack([leading_loadings(*pair) for pair in pairs])
+
+
+def group_texts(model: Any) -> list[list[str]]:
+    """The name of each group of each cluster by its label, or that of the column if it is alone."""
+    names, found = column_names(model), []
+    for labels, numbers in zip(np.atleast_2d(model.column_labels_), group_numbers(model), strict=True):
+        _, first = np.unique(labels, return_index=True)
+        found.append([names[j] if numbers[j] < 0 else named(model, "group", numbers[j]) for j in first.tolist()])
+    return found

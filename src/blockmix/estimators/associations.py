@@ -1,0 +1,245 @@
+"""Associations: how clusters and scores of a fit go with traits, columns that took no part in it.
+
+Clusters and groups were made without the traits, so given them the usual tests hold: a trait that has nothing to do
+with the table is as likely to have a small p as it should be. A trait that is a column of the table, or equal to one,
+went into the clusters; it has an effect but no p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, fdtr, fdtrc, ndtri
+from scipy.stats import false_discovery_control
+
+from blockmix.estimators.scores import Axis
+from blockmix.partition import BoolArray, FloatArray, IntArray
+from blockmix.rows import Chunk, Rows
+from blockmix.rows.files import needed
+
+CLUSTERS = "clusters"
+_TAIL = 0.025  # beyond each end of an interval
+_LEAST_ROWS = 4
+_EQUAL = 1e-6  # 1 − |r|, below which two columns hold the same but for digits
+_MOST_VALUES = 0.5  # a category has fewer values than this share of the rows, or names them
+
+
+class Trait(NamedTuple):
+    """A column that took no part in a fit: numbers, NaN where missing, or codes of categories, −1 where missing."""
+
+    name: str
+    values: NDArray[Any]
+    is_category: bool
+
+    @property
+    def present(self) -> BoolArray:
+        """Which rows have a value, shape (N,)."""
+        return np.asarray(self.values >= 0 if self.is_category else ~np.isnan(self.values))
+
+
+class Target(NamedTuple):
+    """What a trait may go with: the clusters (codes), or the score of a group in the rows of its component."""
+
+    name: str
+    component: int
+    group: int
+    values: NDArray[Any]
+    rows: BoolArray
+
+
+class Effect(NamedTuple):
+    """An effect, the rows it rests on, its degrees of freedom, or why it could not be measured.
+
+    They are those of F, or of χ² and of the smaller side of the table.
+    """
+
+    kind: str
+    estimate: float
+    n: int
+    first: float
+    second: float
+    note: str = ""
+
+
+def associated(
+    traits: Any, X: Any, rows: Rows, axes: Sequence[Axis], values: FloatArray, labels: IntArray | None, names: list[str]
+) -> Any:
+    """Every trait with the clusters, if there are several, and with the scores, shape (N, number of axes)."""
+    given = traits_of(traits, X, len(values))
+    every = np.ones(len(values), dtype=bool)
+    targets = [] if labels is None else [Target(CLUSTERS, -1, -1, labels, every)]
+    for axis, score in zip(axes, values.T, strict=True):
+        own = every if labels is None or axis.component < 0 else labels == axis.component
+        targets.append(Target(axis.name, axis.component, axis.group, score, own & ~np.isnan(score)))
+    return associations(targets, given, equal_columns(rows, given, names) if given else {})
+
+
+def traits_of(traits: Any, X: Any, n_rows: int) -> list[Trait]:
+    """Traits of a data frame, a mapping of columns, a series or an array, checked against the rows of X."""
+    index: Any = getattr(traits, "index", None)
+    expected: Any = getattr(X, "index", None)
+    if hasattr(index, "equals") and hasattr(expected, "equals") and not index.equals(expected):
+        raise ValueError("the rows of traits and X have different names: give traits.loc[X.index]")
+    columns: dict[str, Any]
+    if isinstance(traits, Mapping) or hasattr(traits, "columns"):
+        names = list(traits) if isinstance(traits, Mapping) else list(traits.columns)
+        columns = {str(name): traits[name] for name in names}
+        if len(columns) < len(names):
+            raise ValueError("traits has several columns of the same name: rename or drop them")
+    else:
+        array: Any = traits if hasattr(traits, "dtype") else np.asarray(traits)
+        name = getattr(traits, "name", None)
+        numbered = {f"trait {j + 1}": array[:, j] for j in range(array.shape[1])} if array.ndim == 2 else {}
+        columns = numbered if array.ndim == 2 else {"trait" if name is None else str(name): array}
+    for name, values in columns.items():
+        if np.ndim(values) != 1 or len(values) != n_rows:
+            raise ValueError(f"trait {name!r} has shape {np.shape(values)} for {n_rows} rows: give one value per row")
+    return [coded(name, values) for name, values in columns.items()]
+
+
+def coded(name: str, values: Any) -> Trait:
+    """A column of any type as numbers or as codes of categories; dates are numbers of days.
+
+    Examples
+    --------
+    >>> coded("site", ["b", "a", None, "b"])
+    Trait(name='site', values=array([ 0,  1, -1,  0]), is_category=True)
+    """
+    pandas = needed("pandas", "app")
+    series = pandas.Series(values.to_list() if hasattr(values, "to_list") and not hasattr(values, "iloc") else values)
+    types = pandas.api.types
+    if series.dtype == object:
+        series = series.infer_objects()
+        kind = types.infer_dtype(series, skipna=True)
+        series = pandas.to_numeric(series) if kind in ("integer", "floating", "mixed-integer-float") else series
+    if types.is_datetime64_any_dtype(series) or types.is_timedelta64_dtype(series):
+        series = (series - series.min()) / pandas.Timedelta(days=1)
+    if types.is_numeric_dtype(series) and not types.is_complex_dtype(series) and series.dtype.kind != "b":
+        numbers = series.to_numpy(dtype=float, na_value=np.nan)
+        if np.isinf(numbers).any():
+            raise ValueError(f"trait {name!r} has infinite values: replace or drop them")
+        return Trait(name, numbers, False)
+    try:
+        return Trait(name, pandas.factorize(series)[0], True)
+    except TypeError:
+        raise ValueError(
+            f"trait {name!r} holds {type(series.iloc[0]).__name__}s: give numbers, texts or dates"
+        ) from None
+
+
+def equal_columns(rows: Rows, traits: Sequence[Trait], names: Sequence[str]) -> dict[str, str]:
+    """Traits that took part in the fit and the column they are, by name or because they hold the same values."""
+    numbers = np.stack([_numbers(trait) for trait in traits], axis=1)
+    n, sx, st, sxx, stt, sxt = rows.measured().map_sum(partial(_cross_moments, traits=numbers))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r = (sxt - sx * st / n) / np.sqrt((sxx - sx**2 / n) * (stt - st**2 / n))
+    same = (np.abs(np.where(np.isfinite(r), r, 0)) > 1 - _EQUAL) & (n > 2)
+    columns = {
+        trait.name: names[int(equal.argmax())] for trait, equal in zip(traits, same.T, strict=True) if equal.any()
+    }
+    return columns | {trait.name: trait.name for trait in traits if trait.name in names}
+
+
+def _numbers(trait: Trait) -> FloatArray:
+    """Values of a trait to compare with columns; the codes of a category of more than two values are no numbers."""
+    if not trait.is_category:
+        return trait.values - np.nanmean(trait.values) if trait.present.any() else trait.values
+    return np.where(trait.present & (trait.values.max(initial=0) < 2), trait.values, np.nan).astype(float)
+
+
+def _cross_moments(chunk: Chunk, traits: FloatArray) -> FloatArray:
+    """Pairwise n, Σx, Σt, Σx², Σt², Σxt of the columns and traits of a chunk, shape (6, p, T)."""
+    x, t = chunk.values, traits[chunk.place]
+    has_x, has_t = (~np.isnan(values) for values in (x, t))
+    x, t = np.where(has_x, x, 0), np.where(has_t, t, 0)
+    a, b = has_x.T.astype(float), has_t.astype(float)
+    return np.stack([a @ b, x.T @ b, a @ t, (x**2).T @ b, a @ t**2, x.T @ t])
+
+
+def associations(targets: Sequence[Target], traits: Sequence[Trait], circular: Mapping[str, str]) -> Any:
+    """Every trait with every target, as a data frame; see `GaussianBiclustering.associate`."""
+    pairs = [(trait, target) for trait in traits for target in targets]
+    effects = [_effect(*pair) for pair in pairs]
+    kinds = np.array([effect.kind for effect in effects], dtype=object)
+    estimates, n, first, second = np.array([effect[1:5] for effect in effects], dtype=float).reshape(-1, 4).T
+    parts = [circular.get(trait.name) for trait, _ in pairs]
+    first[[part is not None for part in parts]] = np.nan
+    low, high, p = _tests(kinds, estimates, n, first, second)
+    q, tested = np.full(len(p), np.nan), np.isfinite(p)
+    if tested.any():
+        q[tested] = false_discovery_control(p[tested])
+    notes = [
+        f"{part} took part in the fit: no p" if part and not effect.note else effect.note
+        for part, effect in zip(parts, effects, strict=True)
+    ]
+    columns: dict[str, Any] = {
+        "trait": [trait.name for trait, _ in pairs],
+        "what": [target.name for _, target in pairs],
+    }
+    columns |= {name: [getattr(target, name) for _, target in pairs] for name in ("component", "group")}
+    columns |= {"kind": kinds, "estimate": estimates, "low": low, "high": high, "n": n.astype(int), "p": p, "q": q}
+    return needed("pandas", "app").DataFrame(columns | {"note": notes})
+
+
+def _effect(trait: Trait, target: Target) -> Effect:
+    """The effect over the rows that have both, or why there is none."""
+    rows, of_clusters = trait.present & target.rows, target.name == CLUSTERS
+    a, b, n = trait.values[rows], target.values[rows], int(rows.sum())
+    kind = "Cramér's V" if of_clusters and trait.is_category else "η²" if of_clusters or trait.is_category else "r"
+    lacking = partial(Effect, kind, np.nan, n, np.nan, np.nan)
+    if n < _LEAST_ROWS:
+        return lacking(f"fewer than {_LEAST_ROWS} rows have a value")
+    if trait.is_category:
+        a = np.unique(a, return_inverse=True)[1]
+    if of_clusters:
+        b = np.unique(b, return_inverse=True)[1]
+    if a.min() == a.max() or b.min() == b.max():
+        return lacking("all values are equal" if a.min() == a.max() else f"one value of {target.name} in these rows")
+    if trait.is_category and a.max() >= _MOST_VALUES * n:
+        return lacking("nearly as many values as rows")
+    if kind == "r":
+        return Effect(kind, float(np.corrcoef(a, b)[0, 1]), n, 1, n - 2)
+    if kind == "η²":
+        codes, numbers = (a, b - b.mean()) if trait.is_category else (b, a - a.mean())
+        sizes, sums = np.bincount(codes), np.bincount(codes, numbers)
+        return Effect(kind, float((sums**2 / sizes).sum() / (numbers @ numbers)), n, len(sizes) - 1, n - len(sizes))
+    table = np.zeros((a.max() + 1, b.max() + 1))
+    np.add.at(table, (a, b), 1)
+    expected, side = np.outer(table.sum(axis=1), table.sum(axis=0)) / n, min(table.shape) - 1
+    share = float(((table - expected) ** 2 / expected).sum()) / n / side
+    return Effect(kind, share**0.5, n, (table.shape[0] - 1) * (table.shape[1] - 1), side)
+
+
+def _tests(kinds: Any, estimates: FloatArray, n: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    """Both ends of the intervals, and p of no effect, shape (3, M); NaN where the degrees of freedom are.
+
+    r: Fisher's z and Student's t. η²: the noncentral F that its F comes from, with noncentrality N η²/(1 − η²), in
+    Patnaik's approximation. V: the same with χ².
+    """
+    r, v = kinds == "r", kinds == "Cramér's V"
+    shares, given = np.where(r | v, estimates**2, estimates), first + 0 * second
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chi = n * second * shares
+        F = np.where(v, chi / first, shares / (1 - shares) * second / first)
+        rest = np.where(v, 1e9, second)
+
+        def below(share: FloatArray) -> FloatArray:
+            """How likely a smaller F is with this share in the population."""
+            moved = np.where(v, n * second * share, n * share / (1 - share))
+            return np.asarray(fdtr((first + moved) ** 2 / (first + 2 * moved), rest, F * first / (first + moved)))
+
+        ends = []
+        for tail in (1 - _TAIL, _TAIL):
+            low, high = np.zeros(len(n)), np.ones(len(n))
+            for _ in range(40):
+                middle = (low + high) / 2
+                low, high = np.where(below(middle) > tail, (middle, high), (low, middle))
+            ends.append(np.where(v, np.sqrt(low), low) + 0 * given)
+        z = np.arctanh(np.clip(estimates, -1, 1))
+        half = -ndtri(_TAIL) / np.sqrt(n - 3)
+        ends = [np.where(r, np.tanh(z + s * half) + 0 * given, end) for s, end in zip((-1, 1), ends, strict=True)]
+        return np.stack([*ends, np.where(v, chdtrc(first, chi), fdtrc(first, rest, F))])

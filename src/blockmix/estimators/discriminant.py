@@ -1,0 +1,186 @@
+"""BlockDiscriminantAnalysis: a classifier with one block-diagonal Gaussian per class (paper, section 3).
+
+It is the mixture whose responsibilities are given: rows of a known class keep theirs, rows of unknown class take part
+in EM. What is learned about a class is in `mixture_`, a `GaussianBiclustering` with one component per class.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from blockmix.blocks.shapes import BlockModel
+from blockmix.em.loop import Outcome
+from blockmix.estimators.gaussian import GaussianBiclustering
+from blockmix.estimators.mixture import FitWarning
+from blockmix.estimators.stored import save_model
+from blockmix.estimators.validation import ParameterError, counts, is_elsewhere, matrix
+from blockmix.grouping.grouping import Grouping, Rule
+from blockmix.partition import FloatArray, IntArray, RandomState
+
+UNKNOWN = -1  # in y, scikit-learn's mark of a row without a label
+_OF_CLUSTERS = ("lower likelihood", "may be outliers", "of the start")  # warnings about clusters that had to be found
+
+
+class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
+    """Classifier with densities N(μ_g, Σ_g), Σ_g block-diagonal over learned column groups.
+
+    With every column in one group it is quadratic discriminant analysis, linear with a shared covariance, and naive
+    Bayes with every column alone.
+
+    Parameters
+    ----------
+    n_column_groups, grouping, block_model, tails, shrinkage, tol, max_iter, random_state
+        As in `GaussianBiclustering`.
+    shared_covariance : {"auto", True, False}, default="auto"
+        Whether all classes have one covariance. ``"auto"`` takes the smaller BIC, and a shared one if a class has too
+        few rows for its own.
+
+    Attributes
+    ----------
+    classes_ : array of shape (G,)
+    mixture_ : GaussianBiclustering
+        Its component g is class ``classes_[g]``: groups, covariances, loadings, figures.
+    shared_covariance_ : bool
+    warnings_ : list of str
+        What the fit warned of.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 4)) + np.repeat(rng.standard_normal((100, 2)), 2, axis=1)
+    >>> y = np.repeat(["a", "b"], 50)
+    >>> X[:50, :2] += 4
+    >>> model = BlockDiscriminantAnalysis().fit(X, y)
+    >>> model.score(X, y), model.shared_covariance_
+    (1.0, True)
+    """
+
+    def __init__(
+        self,
+        n_column_groups: int | Sequence[int] | str | Rule = "auto",
+        *,
+        grouping: str | Grouping = "hierarchical",
+        block_model: str | int | BlockModel = "auto",
+        shared_covariance: bool | str = "auto",
+        tails: str = "normal",
+        shrinkage: float | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_column_groups = n_column_groups
+        self.grouping = grouping
+        self.block_model = block_model
+        self.shared_covariance = shared_covariance
+        self.tails = tails
+        self.shrinkage = shrinkage
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to rows X in memory, shape (N, p), of classes y, shape (N,).
+
+        In y, −1 is an unknown class if at least two other classes are there. A weight of 2 counts a row twice.
+        """
+        if not (self.shared_covariance == "auto" or isinstance(self.shared_covariance, (bool, np.bool_))):
+            raise ParameterError("shared_covariance", self.shared_covariance, 'must be "auto", True or False')
+        X = np.asarray(X) if isinstance(X, np.memmap) else X
+        if is_elsewhere(X):
+            raise ValueError("X must be in memory: give an array or a data frame; `predict` takes rows from anywhere")
+        rows, labels = matrix(self, X, y=y, ensure_min_samples=2)
+        check_classification_targets(labels)
+        weights = counts(sample_weight, rows, least=2)
+        if weights is not None and not (weights > 0).all():
+            kept = np.flatnonzero(weights > 0)
+            X, labels, weights = _safe_indexing(X, kept), labels[kept], weights[kept]
+        self.classes_, known = _codes(labels)
+        self.mixture_, self.warnings_ = self._best(X, weights, known)
+        self.n_iter_ = self.mixture_.n_iter_
+        self.shared_covariance_ = self.mixture_.blocks_[0] is self.mixture_.blocks_[-1]
+        for message in self.warnings_:
+            warnings.warn(FitWarning(message), stacklevel=2)
+        return self
+
+    def _best(self, X: Any, weights: FloatArray | None, known: IntArray) -> tuple[GaussianBiclustering, list[str]]:
+        """The mixture with own or shared covariances, whichever is asked for or has the smaller BIC, and warnings."""
+        names = GaussianBiclustering._get_param_names()
+        given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        mixtures = list[GaussianBiclustering]()
+        automatic = self.shared_covariance == "auto" and len(self.classes_) > 1
+        for shared in (True, False) if automatic else (self.shared_covariance is True,):
+            mixture = GaussianBiclustering(**{**given, "n_components": len(self.classes_), "shared_covariance": shared})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # given in our words below
+                mixtures.append(mixture._fit(X, weights, known=known))
+        bics = [m._criteria(m._fit_sums)["bic"] if _is_sound(m) else np.inf for m in mixtures]
+        best = mixtures[int(np.argmin(bics))]
+        ours = [message for message in best.warnings_ if not any(words in message for words in _OF_CLUSTERS)]
+        messages = [self._in_words(message) for message in ours]
+        if automatic and not _is_sound(mixtures[1]):
+            few = ", ".join(repr(name) for name in self.classes_[mixtures[1].few_rows_].tolist())
+            messages.insert(0, f"too few rows of class {few} for covariances by class: all classes share one")
+        return best, messages
+
+    def _in_words(self, message: str) -> str:
+        """A warning of the mixture in the words of a classifier."""
+        message = message.replace("ask for fewer components", "give shared_covariance=True")
+        return re.sub(r"component (\d+)", lambda m: f"class {self.classes_[int(m[1])]!r}", message)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable class of each row, shape (N,)."""
+        self._check(X)
+        return np.asarray(self.classes_[self.mixture_.predict(X)])
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of each class for each row, shape (N, G)."""
+        self._check(X)
+        return self.mixture_.predict_proba(X)
+
+    def describe(self) -> str:
+        """Text that lists classes, their sizes and their column groups by name."""
+        check_is_fitted(self)
+        return self._in_words(self.mixture_.describe())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
+        save_model(self, path)
+
+    def _check(self, X: Any) -> None:
+        check_is_fitted(self)
+        if not is_elsewhere(X):
+            matrix(self, X, reset=False)
+
+
+def _codes(labels: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
+    """Classes in order, shape (G,), and the number of each row's, −1 if it is unknown, shape (N,)."""
+    unknown = np.array([label == UNKNOWN for label in labels.tolist()], dtype=bool)
+    if unknown.all():
+        raise ValueError("y is -1 in every row, which is an unknown class: give some rows their class")
+    if len(np.unique(labels[~unknown])) < 2:  # −1 and 1 are two classes
+        unknown[:] = False
+    classes, numbers = np.unique(labels[~unknown], return_inverse=True)
+    known = np.full(len(labels), UNKNOWN, dtype=np.intp)
+    known[~unknown] = numbers
+    return classes, known
+
+
+def _is_sound(mixture: GaussianBiclustering) -> bool:
+    """Whether each class has enough rows for the covariance that its density rests on."""
+    return not mixture.few_rows_ and mixture.outcome_ != Outcome.DEGENERATE.value
