@@ -47,7 +47,9 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_search_summary = False  # summaries are fetched, which browsers refuse from a folder
-html_sidebars: dict[str, list[str]] = {"index": [], "start": [], "compare": [], "fitting": []}
+html_sidebars: dict[str, list[str]] = {
+    name: [] for name in ("index", "start", "compare", "genes", "survey", "reviews", "trust")
+}
 html_theme_options: dict[str, Any] = {
     "navbar_align": "left",
     "header_links_before_dropdown": 5,
@@ -63,6 +65,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
+    "thumbnail_size": (640, 448),
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,
@@ -89,6 +92,42 @@ def _escape_bars(app: Any, what: str, name: str, obj: object, options: object, l
             lines[i] = "``".join(part if j % 2 else part.replace("|", r"\|") for j, part in enumerate(parts))
 
 
+# What people search for, and the page that answers it first: entries of the index outrank other results.
+ANSWERS = {
+    "survey": ["survey", "questionnaire", "likert", "latent profile", "psychometrics"],
+    "genes": ["genes", "module", "eigengene", "WGCNA modules"],
+    "reviews": ["reviews", "texts"],
+    "guide/missing": ["missing", "missing values", "NaN", "FIML"],
+    "guide/outliers": ["outlier", "outliers"],
+}
+# Pages of developers, which nobody should find who searches for a task.
+UNSEARCHED = (
+    "adr/",
+    "architecture",
+    "changes",
+    "contributing",
+    "decisions",
+    "departures",
+    "paper",
+    "release",
+    "reproduction",
+)
+
+
+def _enter_answers(app: Any, page: str, source: list[str]) -> None:
+    entries = ANSWERS.get(page)
+    if entries:
+        source[0] = f"```{{index}} {', '.join(entries)}\n```\n\n{source[0]}"
+
+
+def _hide(app: Any, env: Any) -> None:
+    for page, metadata in env.metadata.items():
+        if page.startswith(UNSEARCHED):
+            metadata["no-search"] = ""
+
+
 def setup(app: Any) -> None:
     """Connect before numpydoc, which reads the same lines."""
     app.connect("autodoc-process-docstring", _escape_bars, priority=400)
+    app.connect("source-read", _enter_answers)
+    app.connect("env-updated", _hide)

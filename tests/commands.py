@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import pty
 import re
 import select
 import shlex
@@ -82,6 +81,8 @@ def process(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str
 
 def in_a_terminal(*arguments: str, until: str | None = None) -> tuple[str, int]:
     """Run the command in a terminal; Ctrl-C is pressed when some text appears. Returns the screen and the exit code."""
+    import pty  # not on Windows
+
     pid, terminal = pty.fork()
     if pid == 0:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it

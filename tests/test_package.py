@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,3 +84,13 @@ def test_a_model_is_loaded_where_its_class_was_not_used_yet(tmp_path: Path) -> N
         model.save(path)
     code = "import sys, blockmix; print(*(type(blockmix.load(path)).__name__ for path in sys.argv[1:]))"
     assert in_a_new_process(code, *paths).split() == [type(model).__name__ for model in models]
+
+
+def test_all_places_name_one_version() -> None:
+    # Red if a release forgets a place.
+    root = Path(__file__).parents[1]
+    places = {"pyproject.toml": r'^version = "(.+)"', "CITATION.cff": "^version: (.+)"}
+    places["conda/meta.yaml"] = r'set version = "(.+)" %'
+    for name, pattern in places.items():
+        found = re.search(pattern, (root / name).read_text(encoding="utf-8"), re.MULTILINE)
+        assert found is not None and found[1] == blockmix.__version__, name

@@ -89,6 +89,30 @@ def test_search_works_from_a_folder(tab: Any) -> None:
         tab.wait_for_selector(f"#search-results li a:text-matches('{title}', 'i')")
 
 
+FIRST = {
+    "survey": "survey",
+    "questionnaire": "survey",
+    "likert": "survey",
+    "latent profile": "survey",
+    "eigengene": "genes",
+    "module": "genes",
+    "missing": "guide/missing",
+    "outlier": "guide/outliers",
+}
+
+
+@needs_browser
+@pytest.mark.parametrize(("words", "name"), FIRST.items())
+def test_a_search_finds_the_page_that_answers_it(tab: Any, words: str, name: str) -> None:
+    # Red if a page of developers, of the API or of another task comes first.
+    tab.goto((SITE / "search.html").as_uri() + f"?q={words.replace(' ', '+')}")
+    tab.wait_for_selector("#search-results p.search-summary:has-text('found'), #search-results li a")
+    tab.wait_for_timeout(300)  # results appear one by one
+    links = tab.locator("#search-results li a").evaluate_all("links => links.map(link => link.href)")
+    assert links[0].partition("#")[0].partition("?")[0].endswith(f"/{name}.html"), links[:3]
+    assert not [link for link in links if "/adr/" in link or "/changes" in link or "/paper_map" in link]
+
+
 @needs_browser
 def test_figures_of_the_gallery_load(tab: Any) -> None:
     tab.goto((SITE / "gallery" / "index.html").as_uri())
@@ -99,7 +123,7 @@ def test_figures_of_the_gallery_load(tab: Any) -> None:
 
 @needs_browser
 @pytest.mark.parametrize(
-    "name", ["index", "start", "guide/clusters", "api/index", "fitting", "compare", "gallery/plot_wine"]
+    "name", ["index", "start", "guide/clusters", "api/index", "survey", "compare", "gallery/1_first/plot_wine"]
 )
 def test_a_phone_does_not_scroll_sideways(tab: Any, name: str) -> None:
     tab.goto((SITE / f"{name}.html").as_uri())

@@ -1,68 +1,71 @@
-"""Take the screenshots of this folder: the report of Wine and the page of hotel topics.
+"""Take the screenshots of this folder: pages of the three paths and of Wine.
 
-Needs playwright, chromium on the path and the TripAdvisor reviews (see experiments/README.md). Run from the root of the
-repository: `PYTHONPATH=. python docs/images/screenshots.py`.
+Needs playwright and chromium on the path. Run from the root of the repository: `python docs/images/screenshots.py`.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
-import warnings
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
-from sklearn.datasets import load_wine
-
-from blockmix import GaussianBiclustering, TopicBiclustering
-from blockmix.report import write_report, write_topics
-from experiments.data import load_tripadvisor
 
 FOLDER = Path(__file__).parent
-PICTURES = {
-    "wine.html": [("#component-1", "#component-1", "report.png"), ("#apart", "#map", "report_differences.png")],
-    "topics.html": [("#importance", "#importance", "topics.png")],
+TABLES = Path(__file__).parents[2] / "examples" / "tables"
+COMMANDS = {
+    "survey": ["fit", "survey.csv", "--stability"],
+    "genes": ["covariance", "genes.csv", "--stability"],
+    "reviews": ["topics", "reviews.csv", "--topics", "4", "--by", "month"],
+    "wine": ["demo", "--out", "wine-blockmix"],
 }
+# File, page, width, and its part: the first element, or the top of the page, and at most so many pixels from there.
+PICTURES = [
+    ("answer.png", "survey", 1200, None, 545),
+    ("survey_profiles.png", "survey", 1200, "#apart", 620),
+    ("genes.png", "genes", 1200, "#component-0", 560),
+    ("topics.png", "reviews", 1200, "#importance", 700),
+    ("reviews_by.png", "reviews", 1200, "#by", 560),
+    ("report.png", "wine", 1200, "#component-0", 560),
+    ("report_differences.png", "wine", 1200, "#apart", 900),
+]
 
 
-def pages(folder: Path) -> None:
-    """Write both pages."""
-    wine = load_wine(as_frame=True)
-    model = GaussianBiclustering(3, random_state=0).fit(wine.data)
-    classes = wine.target_names[wine.target]
-    stability = model.stability(wine.data, random_state=0)
-    write_report(model, folder / "wine.html", wine.data, labels=classes, title="Wine", stability=stability)
-    reviews = load_tripadvisor()
-    texts, ratings = reviews.data, reviews.target
-    topics = TopicBiclustering(5, 25, random_state=0).fit(texts, ratings)
-    write_topics(topics, folder / "topics.html", texts, ratings, title="Hotel reviews")
-
-
-def picture(page: Any, first: str, last: str, name: str) -> None:
-    """Save the part of a page from one element to another."""
-    boxes = [page.locator(selector).first.bounding_box() for selector in (first, last)]
-    top, bottom = boxes[0]["y"] - 12, boxes[1]["y"] + boxes[1]["height"] + 12
-    clip = {"x": 0, "y": top, "width": 1200, "height": bottom - top}
-    page.screenshot(path=FOLDER / name, clip=clip, full_page=True)
+def picture(page: Any, name: str, width: int, first: str | None, height: int) -> None:
+    """Save a part of a page."""
+    top = 0 if first is None else page.locator(first).first.bounding_box()["y"] - 12
+    if first is not None:  # the bar would lie over the picture
+        page.evaluate("document.querySelector('.top').style.display = 'none'")
+        top = page.locator(first).first.bounding_box()["y"] - 12
+        height = min(height, int(page.locator(first).first.bounding_box()["height"]) + 24)
+    page.screenshot(path=FOLDER / name, clip={"x": 0, "y": top, "width": width, "height": height}, full_page=True)
     with Image.open(FOLDER / name) as image:
         image.convert("RGB").quantize(256).save(FOLDER / name, optimize=True)  # a third of the size
 
 
 def main() -> None:
     """Write the pages to a temporary folder and take the pictures."""
-    warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as made, sync_playwright() as playwright:
-        pages(Path(made))
+        for table in TABLES.glob("*.csv"):
+            shutil.copy(table, made)
+        paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(path).resolve()) for path in paths if path)}
+        for words in COMMANDS.values():
+            subprocess.run(
+                [sys.executable, "-m", "blockmix", *words], cwd=made, env=env, check=True, capture_output=True
+            )
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme="light")
-        for name, parts in PICTURES.items():
-            page.goto((Path(made) / name).as_uri())
-            page.evaluate("document.querySelector('.top').style.display = 'none'")  # it would lie over the pictures
-            page.wait_for_timeout(300)
-            for first, last, file in parts:
-                picture(page, first, last, file)
+        for file, name, width, first, height in PICTURES:
+            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="light")
+            page.goto((Path(made) / f"{name}-blockmix" / "report.html").as_uri())
+            page.wait_for_timeout(500)
+            picture(page, file, width, first, height)
+            page.close()
         browser.close()
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from blockmix.partition import Partition
     from blockmix.selection import SelectionWarning, select
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BlockDiagonalCovariance",

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 from blockmix.comparison import CRITERIA, KINDS, SelectionProgress, SelectionRow, SelectionTable
 from blockmix.em.loop import Outcome, Progress
 from blockmix.em.parameters import student_constants
-from blockmix.em.powers import best_powers
+from blockmix.em.powers import power_gain
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.mixture import FitWarning, Mixture
 from blockmix.estimators.resampling import drawn_like, least_stable
@@ -37,6 +37,7 @@ REFITS = 20  # of each candidate, for its stability
 _DRAWN_ROWS, _DRAWN_NUMBERS = 100, 20_000
 _DRAWS = 39  # which a true gain exceeds: 1 in 40 by chance
 _CLEAR = 30.0  # difference of a criterion that needs no draws
+_LOST = 1 / 3  # of the likelihood
 _FURTHER = 1.5  # times the gain of a first step: what EM may gain in all, on simulated skewed and heavy-tailed tables
 _FREEDOMS, _SHRUNK = (2.0, 4.0, 8.0, 16.0, 32.0), np.geomspace(0.05, 1, 10)
 _OPEN = {"columns": ("linear", "power"), "tails": ("normal", "t")}  # kinds that are fitted where the rows ask for them
@@ -217,7 +218,7 @@ class _Search:
         """Candidates with powers of the columns, or heavy tails, as long as one may be the best of all that are done.
 
         What it promises is the criterion of the fit without them less a multiple of what a first step from its clusters
-        gains: with own and with shared covariances the largest multiple of this table, and a fifth more.
+        gains: the largest multiple of this table, and a fifth more. For a shared covariance see `_pooled`.
         """
         plain, other = _OPEN[name]
         sound = [row for row in done if row.sound and row.kind.get(name, plain) == plain and row.model is not None]
@@ -225,18 +226,24 @@ class _Search:
             return
         rows = rows_to_score(sound[0].model, self.X, self.sample_weight).measured()
         waiting = [(row, gain) for row in sound if (gain := _GAINS[name](rows, row.model)) > 0]
-        further: dict[bool, list[float]] = {False: [], True: []}
+        multiples: dict[bool, list[float]] = {False: [], True: []}
+        siblings = list[str]()
         while waiting:
-            multiples = {kind: 1.2 * max(seen) if seen else _FURTHER for kind, seen in further.items()}
-            promised = [getattr(row, criterion) - multiples[_shares(row)] * gain for row, gain in waiting]
+            further = {kind: 1.2 * max(seen) if seen else _FURTHER for kind, seen in multiples.items()}
+            promised = [getattr(row, criterion) - further[_shares(row)] * gain for row, gain in waiting]
+            promised = [
+                -np.inf if _asked(row) in siblings else p for (row, _), p in zip(waiting, promised, strict=True)
+            ]
             best = int(np.argmin(promised))
-            if promised[best] >= min(getattr(row, criterion) for row in done if row.sound and row.model is not None):
+            if promised[best] >= _least(done, criterion):
                 return
             row, gain = waiting.pop(best)
-            kind = row.kind | {name: other}
-            yield SelectionRow(row.n_components, row.n_column_groups, kind={n: kind[n] for n in KINDS if n in kind})
-            if done[-1].sound:
-                further[_shares(row)].append((getattr(row, criterion) - getattr(done[-1], criterion)) / gain)
+            yield _with(row, **{name: other})
+            new = done[-1]
+            if new.sound and new.model is not None:
+                multiples[_shares(row)].append((getattr(row, criterion) - getattr(new, criterion)) / gain)
+                if not _shares(row) and _pooled(new, criterion, rows.total_weight) < _least(done, criterion):
+                    siblings.append(_asked(_with(row, shared_covariance=True)))
 
     def _fit(
         self,
@@ -280,19 +287,19 @@ class _Search:
         return row, [message for message in messages if not isinstance(message, kinds)]
 
     def _start(self, candidate: SelectionRow, earlier: list[SelectionRow]) -> Any:
-        """The clusters of the same candidate with covariances of its own, or of a plainer kind; None without one.
+        """The clusters of the best fit with as many components and covariances of their own, or of a plainer kind.
 
-        They are as good as starts of its own on 21 labelled tables, in a quarter of the time.
+        They are as good as starts of its own on 21 labelled tables, in a quarter of the time. None without such a fit.
         """
-        if not isinstance(getattr(self.prototype, "init", None), str) or _array(self) is None:
+        plain = {"shared_covariance": False, **{name: _OPEN[name][0] for name in self.open}}
+        asking = {name: value for name, value in plain.items() if candidate.kind.get(name, value) != value}
+        if not asking or not isinstance(getattr(self.prototype, "init", None), str) or _array(self) is None:
             return None
-        fitted = {_asked(row): row.model for row in earlier if row.model is not None}
-        for name, plain in (("shared_covariance", False), *((name, _OPEN[name][0]) for name in self.open)):
-            if candidate.kind.get(name, plain) != plain:
-                model = fitted.get(_asked(replace(candidate, kind=candidate.kind | {name: plain})))
-                if model is not None and len(np.unique(model.row_labels_)) == candidate.n_components:
-                    return model.row_labels_
-        return None
+        same = _asked(_with(candidate, **plain))
+        fits = [row for row in earlier if row.model is not None and _asked(_with(row, **plain)) == same]
+        fits = [row for row in fits if len(np.unique(row.model.row_labels_)) == candidate.n_components]
+        best = min(fits, key=lambda row: (not row.sound, row.bic), default=None)
+        return None if best is None else best.model.row_labels_
 
 
 def _asked(row: SelectionRow) -> str:
@@ -304,6 +311,29 @@ def _asked(row: SelectionRow) -> str:
 
 def _shares(row: SelectionRow) -> bool:
     return bool(row.kind.get("shared_covariance"))
+
+
+def _with(row: SelectionRow, **kind: Any) -> SelectionRow:
+    """The candidate of a row with another kind."""
+    kinds = row.kind | kind
+    return SelectionRow(row.n_components, row.n_column_groups, kind={n: kinds[n] for n in KINDS if n in kinds})
+
+
+def _least(rows: list[SelectionRow], criterion: str) -> float:
+    return min(float(getattr(row, criterion)) for row in rows if row.sound and row.model is not None)
+
+
+def _pooled(row: SelectionRow, criterion: str, total: float) -> float:
+    """What a shared covariance promises: the price of the others is saved, a third of the likelihood is lost for good.
+
+    That is what the mean of the fitted covariances has less than they have themselves, before EM goes on with it.
+    """
+    model = row.model
+    covariances, weights = np.stack([block.dense() for block in model.blocks_]), model.weights_.astype(float)
+    logdets = np.linalg.slogdet(covariances)[1]
+    worse = float(np.linalg.slogdet(np.tensordot(weights, covariances, 1))[1] - weights @ logdets)
+    saved = model._parameters.blocks.layout.n_parameters * (1 - 1 / len(weights))
+    return float(getattr(row, criterion) + _LOST * total * worse - saved * np.log(total))
 
 
 def _of_same_kinds(rows: list[SelectionRow], earlier: dict[str, Any]) -> list[SelectionRow]:
@@ -319,7 +349,7 @@ def _of_same_kinds(rows: list[SelectionRow], earlier: dict[str, Any]) -> list[Se
 def _power_gain(rows: Rows, model: Any) -> float:
     """By how much BIC falls by the best powers of the columns, given the clusters, if columns are independent."""
     parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
-    return 2 * best_powers(rows, parameters, bool(model.shared_covariance))[1]
+    return 2 * power_gain(rows, parameters, bool(model.shared_covariance))
 
 
 def _tail_gain(rows: Rows, model: Any) -> float:

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.decomposition import FactorAnalysis
 from strategies import Matrix, covariance, rescaled, seeds
 
-from blockmix.blocks.kernels import factor_step, workspace
+from blockmix.blocks.kernels import factor_em, workspace
 from blockmix.blocks.moments import as_matrix, correlation
 from blockmix.blocks.shapes import (
     FULL,
@@ -138,10 +138,10 @@ def test_no_step_and_no_fit_makes_a_start_worse(seed: int, c: int, q: int, n_row
     loadings, noise = rng.standard_normal((q, c)), np.maximum(10.0 ** rng.uniform(-6, 1, c), least)
     first = deviance(loadings.T @ loadings + np.diag(noise), S)
     assert FactorBlock(q).fit(S, np.column_stack([loadings.T, noise])).deviance <= first + 1e-9 * (1 + abs(first))
-    before = np.inf
+    before, entries = np.inf, as_matrix(S).entries
     for _ in range(20):
         dense = deviance(loadings.T @ loadings + np.diag(noise), S)
-        value = factor_step(as_matrix(S).entries, 0, c, loadings, noise, least, workspace(as_matrix(S).entries, q, c))
+        value = factor_em(entries, 0, c, c, loadings, noise, least, workspace(entries, q, c), 1, 0.0)
         assert value == pytest.approx(dense, rel=1e-9, abs=1e-9)  # of what the step began with
         assert value <= before + 1e-9 * (1 + abs(before))
         assert (noise >= least).all()
@@ -157,8 +157,8 @@ def test_a_step_is_that_of_parameter_expanded_em() -> None:
     B = np.diag(1 / psi) @ L @ np.linalg.inv(M)
     C = np.linalg.cholesky(np.linalg.inv(M) + B.T @ S @ B)
     wanted = S @ B @ np.linalg.inv(C).T
-    loadings, noise = np.ascontiguousarray(L.T), psi.copy()
-    factor_step(as_matrix(S).entries, 0, 7, loadings, noise, np.zeros(7), workspace(as_matrix(S).entries, 2, 7))
+    loadings, noise, entries = np.ascontiguousarray(L.T), psi.copy(), as_matrix(S).entries
+    factor_em(entries, 0, 7, 7, loadings, noise, np.zeros(7), workspace(entries, 2, 7), 1, 0.0)
     assert_allclose(loadings, wanted.T, rtol=1e-10)
     assert_allclose(noise, S.diagonal() - (wanted**2).sum(axis=1), rtol=1e-10)
 

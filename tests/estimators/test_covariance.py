@@ -189,9 +189,10 @@ def test_frames_keep_their_column_names(frame: Callable[[dict[str, Matrix]], Any
     assert model.feature_names_in_.tolist() == names
     assert model.groups_ == [names[:4], names[4:7], names[7:]]
     assert model.describe().splitlines() == [
-        "8 columns: 2 groups, 1 alone",
-        "  group 0 (4, 1 factor): height, weight, waist, hip",
-        "  group 1 (3): age, income, rent",
+        "Eight columns.",
+        "Two column groups; one column is alone.",
+        "  Group 1 (4): height, weight, waist, hip",
+        "  Group 2 (3): age, income, rent",
         "  alone (1): luck",
     ]
     plain = BlockDiagonalCovariance().fit(rows())
@@ -283,7 +284,7 @@ def test_a_common_factor_is_told_and_described() -> None:
         model = BlockDiagonalCovariance().fit(X)
     assert model.partition_ == truth
     assert 0.3 < model.common_correlation_ < 0.7
-    assert model.describe().splitlines()[-1].startswith("  all columns share a correlation of about 0.")
+    assert model.describe().splitlines()[-1].startswith("All columns share a correlation of about 0.")
 
 
 def test_too_few_rows_are_told() -> None:
@@ -317,9 +318,9 @@ def test_blocks_of_factors_are_those_of_the_shape(q: int) -> None:
     off = ~np.eye(8, dtype=bool)
     assert_allclose(model.covariance_[off], (loadings @ loadings.T)[off], rtol=1e-8)
     assert_allclose(np.diag(model.covariance_), X.var(axis=0), rtol=1e-3)
-    assert [entry.size for entry in model.column_table()] == [8] * 8
+    assert model.column_table()["size"].tolist() == [8] * 8
     strongest = loadings[:, 0] / np.sqrt(np.diag(model.covariance_))
-    assert_allclose([entry.loading for entry in model.column_table()], strongest)
+    assert_allclose(model.column_table()["loading"], strongest)
 
 
 def test_ranks_choose_the_groups_and_moments_make_the_blocks() -> None:

@@ -102,11 +102,9 @@ def test_frames_keep_their_column_names(frame: Callable[[dict[str, Matrix]], Any
     plain = Fit(2, random_state=0).fit(table(n_rows=200))
     assert_same_mixture(plain, model)
     assert_allclose(model.predict_proba(X), plain.predict_proba(table(n_rows=200)), atol=1e-10)
-    first = model.row_labels_[0]
-    lines = model.describe().splitlines()
-    assert "  group 0 (3): age, rent, luck" in lines
-    assert "  group 0 (3): age, luck, waist" in lines
-    assert lines[3 * first].startswith(f"component {first}: {(model.row_labels_ == first).sum()} rows, weight 0.")
+    text = model.describe()
+    assert "(3): age, rent, luck" in text and "(3): age, luck, waist" in text
+    assert text.startswith("Two clusters of 200 and 200 rows.")
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(X.rename(columns={"age": "old"}) if frame is pd.DataFrame else X.rename({"age": "old"}))
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import oracles
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -161,20 +160,6 @@ def test_a_component_without_rows_has_biclusters_without_rows() -> None:
     model = Known().fit(table(), only=1)
     assert model.rows_.sum(axis=1).tolist() == [0, 0, 50, 50, 50, 50, 0]
     assert model.get_submatrix(0, table()).shape == (0, 2)
-
-
-def test_the_description_names_columns() -> None:
-    X = pd.DataFrame(table(), columns=["age", "rent", "luck", "hip"])
-    model = Known().fit(X, only=2)
-    assert model.describe().splitlines() == [
-        "component 0: 0 rows, weight 0.200; 4 columns: 2 groups",
-        "  group 0 (2): age, rent",
-        "  group 1 (2): luck, hip",
-        "component 1: 0 rows, weight 0.500; 4 columns: no groups",
-        "  alone (4): age, rent, luck, hip",
-        "component 2: 50 rows, weight 0.300; 4 columns: 1 group",
-        "  group 0 (4): age, rent, luck, hip",
-    ]
 
 
 def test_fit_predict_is_fit_and_its_labels() -> None:

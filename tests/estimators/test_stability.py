@@ -90,6 +90,9 @@ def test_groups_against_a_literal_count() -> None:
     assert (first.columns, first.again, first.split, first.joined) == (("a", "b", "c"), 1 / 3, 1 / 3, 1 / 3)
     assert (second.columns, second.again, second.split, second.joined) == (("d", "e"), 1 / 3, 1 / 3, 2 / 3)
     assert (first.joined_with, first.weakest) == ("d", "c")
+    assert (first.core, first.verdict) == (("a", "b"), "open") and first.together == pytest.approx(7 / 9)
+    assert (second.core, second.verdict) == (("d",), "open")
+    assert found.words(first) == "2 columns always together (a, b), c joins in 2 of 3 resamples"
     assert_allclose(found.columns[0], [1, 1, 2 / 3, 2 / 3, 1, 1])
     assert_allclose(found.pairs[0, 3], [1 / 3, 1 / 3, 1 / 3, 1, 2 / 3, 1 / 3])
     assert found.n_groups.tolist() == [[2, 2, 2]]
@@ -221,7 +224,7 @@ def test_independent_columns_have_no_firm_group_and_blocks_have() -> None:
     for seed in range(10):
         rows = np.random.default_rng(seed).standard_normal((60, 15))
         for model in (GaussianBiclustering(1), BlockDiagonalCovariance()):
-            firm += any(group.again >= 0.9 for group in measured(quiet(model, rows), rows, 30).groups)
+            firm += any(group.verdict == "firm" for group in measured(quiet(model, rows), rows, 30).groups)
     assert firm <= 1
     wide = blocks(n=100, groups=20, size=10)
     assert measured(quiet(BlockDiagonalCovariance(), wide), wide, 10).columns.mean() > 0.8
@@ -231,6 +234,6 @@ def test_wine_has_three_clusters_that_come_back() -> None:
     rows = load_wine(as_frame=True).data
     found = quiet(GaussianBiclustering(3, random_state=0), rows).stability(rows, 10, 10, random_state=0)
     assert min(cluster.stability for cluster in found.clusters) > 0.9
-    assert "10 resamples" in str(found) and "alcohol" in str(found)
+    assert "10 resamples" in str(found) and "total_phenols joins in" in str(found)
     assert len(found.clusters_to_frame()) == 3
     assert found.to_frame()["again"].between(0, 1).all()

@@ -81,7 +81,9 @@ def branch_worths(R: FloatArray, tree: Matrix, n_rows: float, price: float, mode
     order, span = spans(tree)
     deviances = np.array([m.deviances(R[np.ix_(order, order)], tree, span, n_rows - 1) for m in models])
     prices = group_prices(tuple(models), len(R), price)
-    return deviances, prices, *worths(deviances, prices, span, float(n_rows))
+    worth, shape = np.empty(len(span)), np.zeros(len(span), dtype=np.intp)
+    worths(deviances, prices, span, float(n_rows), worth, shape)
+    return deviances, prices, worth, shape
 
 
 @pytest.mark.parametrize(

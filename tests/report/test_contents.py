@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from typing import Any
 
 import numpy as np
@@ -23,19 +24,17 @@ def test_the_page_of_wine(wine: Any) -> None:
     assert data["columns"] == list(X.columns) and data["rowNames"] == list(X.index)
     assert data["rowLabels"] == model.row_labels_.tolist()
     assert np.array_equal(data["labels"], model.column_labels_)
-    assert np.sum(data["classes"]["counts"]) == len(X)
+    assert np.sum(data["traits"][0]["counts"]) == len(X)
     assert data["made"]["command"] == "blockmix fit a.csv"
     assert data["gaps"] is None
     facts = {fact["name"]: fact["value"] for fact in data["facts"]}
     assert float(facts["BIC"].replace("\u202f", "").replace("−", "-")) == pytest.approx(model.bic(X), abs=0.06)
-    assert facts["Rows"] == "178" and facts["Components"] == "3"
-    for g, line in enumerate(data["summaries"]):
-        assert line["rows"] == (model.row_labels_ == g).sum()
-        assert line["certainty"] == pytest.approx(model.predict_proba(X)[model.row_labels_ == g, g].mean(), abs=1e-4)
+    assert [line["rows"] for line in data["summaries"]] == np.bincount(model.row_labels_).tolist()
+    assert data["answer"]["head"] in model.describe()
 
 
 def test_without_rows_the_page_has_what_the_model_knows(wine: Any) -> None:
-    data = document(wine.model, labels=wine.labels)
+    data = document(wine.model, traits={"kind": wine.labels})
     assert data["checkerboard"] is data["map"] is None and not data["hasRows"]
     assert data["rowLabels"] == wine.model.row_labels_.tolist()
     assert [view["minGroups"] for view in data["views"]] == wine.model.n_column_groups_.tolist()
@@ -46,21 +45,37 @@ def test_rows_without_a_label_are_not_compared(wine: Any) -> None:
     labels = wine.labels.astype(object)
     labels[::3], labels[1], labels[4] = None, float("nan"), ""
     is_known = np.array([isinstance(label, str) and label != "" for label in labels])
-    classes = document(wine.model, wine.X, labels=labels)["classes"]
-    assert classes["names"] == sorted(set(wine.labels)) and classes["unknown"] == np.sum(~is_known)
-    assert np.sum(classes["counts"]) == is_known.sum()
-    assert classes["ari"] == pytest.approx(
-        adjusted_rand(wine.labels[is_known], wine.model.row_labels_[is_known]), abs=1e-4
+    (trait,) = document(wine.model, wine.X, traits={"kind": labels})["traits"]
+    assert trait["classes"] == sorted(set(wine.labels)) and trait["unknown"] == np.sum(~is_known)
+    assert np.sum(trait["counts"]) == is_known.sum()
+    assert trait["ari"] == pytest.approx(
+        adjusted_rand(wine.labels[is_known], wine.model.row_labels_[is_known]), abs=1e-3
     )
-    assert document(wine.model, wine.X, labels=[None] * 178)["classes"] is None
+    assert document(wine.model, wine.X, traits={"kind": [None] * 178})["traits"] == []
 
 
 def test_of_many_classes_the_smallest_are_added_up(wine: Any) -> None:
-    labels = [f"often {i % 20:02}" if i < 120 else f"once {i}" for i in range(178)]
-    classes = document(wine.model, wine.X, labels=labels)["classes"]
-    assert classes["names"] == [f"often {k:02}" for k in range(20)] and classes["others"] == 58
-    assert np.sum(classes["counts"]) == 120 and sum(classes["otherCounts"]) == 58
-    assert classes["codes"][:20] == list(range(20)) and set(classes["codes"][120:]) == {20}
+    labels = [f"often {i % 19:02}" if i < 114 else f"once {i}" for i in range(178)]
+    (trait,) = document(wine.model, wine.X, traits={"kind": labels})["traits"]
+    assert trait["classes"] == [*(f"often {k:02}" for k in range(19)), "64 others"]
+    codes = np.frombuffer(b64decode(trait["codes"]), np.uint8)
+    assert codes[:19].tolist() == list(range(1, 20)) and set(codes[114:]) == {20}
+
+
+def test_numbers_and_dates_are_means_and_the_lines_of_the_board_have_their_colors(wine: Any) -> None:
+    days = np.datetime64("2024-01-01") + np.arange(178)
+    data = document(wine.model, wine.X, traits={"age": np.arange(178.0), "seen": days.astype(str)})
+    age, seen = data["traits"]
+    labels, order = wine.model.row_labels_, np.array(data["checkerboard"]["rows"])
+    assert age["means"] == pytest.approx([np.arange(178)[labels == g].mean() for g in range(3)], rel=1e-5)
+    assert seen["date"] and seen["low"] == pytest.approx(age["low"] + 19_723)  # days since 1970
+    total = np.square(np.arange(178) - 88.5).sum()
+    between = sum((labels == g).sum() * (np.arange(178)[labels == g].mean() - 88.5) ** 2 for g in range(3))
+    assert age["effect"] == ["η²", pytest.approx(between / total, abs=6e-4)]
+    codes, lines = (
+        np.frombuffer(b64decode(text), np.uint8) for text in (age["codes"], data["checkerboard"]["strips"][0])
+    )
+    assert np.array_equal(codes[order], lines) and codes.min() == 1 and codes.max() == 255
 
 
 def test_other_models_have_a_page(wine: Any) -> None:
@@ -70,7 +85,7 @@ def test_other_models_have_a_page(wine: Any) -> None:
         assert data["labels"] == [covariance.column_labels_.tolist()]
         assert not data["isMixture"] and data["differences"] is None
     shared = GaussianBiclustering(3, 4, shared_covariance=True, random_state=0).fit(wine.X)
-    assert [view["name"] for view in document(shared, wine.X)["views"]] == ["All components"]
+    assert len(document(shared, wine.X)["views"]) == 1
     rng = np.random.default_rng(0)
     positive = np.repeat(rng.standard_normal((80, 2)), 3, axis=1) + 0.5 * rng.standard_normal((80, 6))
     positive[:40] += 4
@@ -95,5 +110,5 @@ def test_the_table_the_warnings_and_the_parameters_are_shown(wine: Any) -> None:
     data = document(model, wine.X, table)
     assert any("max_iter=2" in text for text in data["warnings"])
     assert [row["best"] for row in data["selection"]["rows"]] == [row is table.best_ for row in table.rows]
-    assert {row["asked"] for row in data["selection"]["rows"]} == {"auto, tails=normal"}
+    assert {row["asked"] for row in data["selection"]["rows"]} == {"normal"}
     assert {"name": "max_iter", "value": "2", "default": False} in data["made"]["parameters"]

@@ -25,7 +25,7 @@ def test_nothing_outside_is_named_and_only_our_script_may_run(wine: Any) -> None
     # The name space of SVG is a name, not an address that is fetched.
     outside = set(re.findall(r"(?:https?:)?//[a-z][\w.]+\.[a-z]{2,}[^\s\"'<]*", page)) - {"http://www.w3.org/2000/svg"}
     assert outside == set()
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", page)
+    assert not re.search(r"innerHTML|outerHTML\s*=|insertAdjacentHTML|document\.write|eval\(", page)
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None and "default-src 'none'" in policy[1] and "unsafe" not in policy[1]
     for tag, name in (("style", "style-src"), ("script", "script-src")):
@@ -50,7 +50,7 @@ def test_a_lone_surrogate_is_written(wine: Any, tmp_path: Path) -> None:
     assert "<title>?</title>" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
-def test_two_thousand_columns_with_stability_stay_below_four_megabytes(tmp_path: Path) -> None:
+def test_two_thousand_columns_with_stability_stay_below_three_megabytes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     z = np.repeat([0, 1, 2], 30)
     X = np.repeat(rng.standard_normal((90, 80)), 25, axis=1) + rng.standard_normal((90, 2000))
@@ -60,15 +60,15 @@ def test_two_thousand_columns_with_stability_stay_below_four_megabytes(tmp_path:
     pairs = rng.random((3, 2000, 2000))
     stability = Stability((), pairs, np.ones((3, 2000)), np.full((3, 9), 80), None, partitions, names)
     write_report(model, tmp_path / "a.html", X, stability=stability)
-    assert (tmp_path / "a.html").stat().st_size < 4_000_000
+    assert (tmp_path / "a.html").stat().st_size < 3_000_000
     assert document(tmp_path / "a.html")["checkerboard"]["columns"] != list(range(2000))  # too many: in tree order
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"labels": [1, 2]}, "labels has 2 entries for 178 rows"),
-        ({"labels": np.zeros((178, 2))}, r"labels has shape \(178, 2\): give one label per row"),
+        ({"labels": [1, 2]}, "known class has 2 entries for 178 rows"),
+        ({"labels": np.zeros((178, 2))}, r"known class has shape \(178, 2\): give one value per row"),
         ({"row_names": ["a"]}, "row_names has 1 entries for 178 rows"),
         ({"X": pd.DataFrame({"hue": [1.0]})}, "feature names"),
         ({"path": "."}, "is a folder"),

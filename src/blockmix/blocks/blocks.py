@@ -16,11 +16,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dtrtri
 
 from blockmix.blocks.moments import Covariance
-from blockmix.blocks.shapes import FULL, BlockModel
+from blockmix.blocks.shapes import FULL, SMALL, BlockModel
 from blockmix.partition import FloatArray, IntArray, Partition, partition_prices
-
-# Largest block that the compiled loops factor; LAPACK is faster from here on and calling it costs 10 µs a block.
-SMALL = 48
 
 
 class Layout:
@@ -74,7 +71,10 @@ class Layout:
         self.distinct, self.shapes, self.n_sharing = tuple(distinct), shapes, n_sharing
         self.partitions, p = self.distinct * n_sharing, distinct[0].n_columns
         self.labels = np.array([partition.labels for partition in distinct])
-        order, blocks, first, self.diagonal = block_places(self.labels)
+        first = np.cumsum([0, *(partition.n_groups for partition in distinct)])
+        order, blocks = np.empty_like(self.labels), np.zeros((first[-1], 3), dtype=np.intp)
+        self.diagonal = np.empty(self.labels.size, dtype=np.intp)
+        block_places(self.labels, order, first, blocks, self.diagonal)
         self.distinct_blocks: IntArray = blocks
         c = blocks[:, 1] - blocks[:, 0]
         sizes: list[int] = c.tolist()

@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import njit
 
-from blockmix.partition import FloatArray, IntArray
-
 F = TypeVar("F")
 
 
@@ -27,7 +25,7 @@ def jit(**options: Any) -> Callable[[F], F]:
     """
 
     def decorated(loop: F) -> F:
-        dispatcher: Any = njit(nogil=True, **options)(loop)
+        dispatcher: Any = njit(nogil=True, no_cfunc_wrapper=True, **options)(loop)
         try:
             dispatcher.enable_caching()
         except RuntimeError:
@@ -56,9 +54,11 @@ def _warn_not_stored() -> None:
 # Sums may be reordered and multiplications fused; infinities keep their meaning: log 0 is a log-weight.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 compiled = jit(error_model="numpy", fastmath=FAST)
+# A part of other loops: never compiled by itself, and no call that counts references to each array argument.
+inlined = njit(inline="always", error_model="numpy")
 
 
-@compiled
+@inlined
 def entry(S: Any, i: int, j: int) -> float:
     """Entry of a matrix that is given by `Entries`; i ≠ j unless it is dense."""
     dense, left, right, _ = S
@@ -71,143 +71,100 @@ def entry(S: Any, i: int, j: int) -> float:
 
 
 @compiled
-def tree_deviances(R: Any, tree: Any, span: Any) -> Any:
-    """C + Σ log(1 − r²) over the edges, at every node from 3 columns on, else infinite, shape (2p − 1,).
+def tree_deviances(R: Any, tree: Any, span: Any, gains: Any, deviances: Any) -> None:
+    """Write C + Σ log(1 − r²) over the edges to each node from 3 columns on, shape (2p − 1,); `gains` are its sums.
 
-    R is given by `Entries`.
+    R is given by `Entries`; the gains of single columns are 0.
     """
     p = len(tree) + 1
-    gains = np.zeros(2 * p - 1)
-    deviances = np.full(2 * p - 1, np.inf)
     for k in range(p - 1):
         left, right = np.intp(tree[k, 0]), np.intp(tree[k, 1])
-        small, large = span[left], span[right]
-        if small[1] - small[0] > large[1] - large[0]:
-            small, large = large, small
+        small, large = left, right
+        if span[left, 1] - span[left, 0] > span[right, 1] - span[right, 0]:
+            small, large = right, left
         strongest = 0.0
-        for i in range(large[0], large[1]):
-            for j in range(small[0], small[1]):  # the smaller branch stays in the cache
+        for i in range(span[large, 0], span[large, 1]):
+            for j in range(span[small, 0], span[small, 1]):  # the smaller branch stays in the cache
                 strongest = max(strongest, abs(entry(R, i, j)))
         gains[p + k] = gains[left] + gains[right] + np.log(1 - min(strongest**2, 1 - 1e-12))
         c = span[p + k, 1] - span[p + k, 0]
         if c > 2:
             deviances[p + k] = gains[p + k] + c
-    return deviances
 
 
 @compiled
-def strongest_tree(S: Any) -> Any:
-    """Edges (parent, child) of the tree with the largest Σ r², parents first, shape (c − 1, 2), and its covariance.
+def strongest_tree(S: Any, edges: Any, covariance: Any, strength: Any, parent: Any) -> float:
+    """Write the edges (parent, child) of the tree with the largest Σ r², parents first, shape (c − 1, 2).
 
-    The covariance has the variances of S and its covariances along the edges. The third value is its deviance from S.
+    Its covariance (c, c) has the variances of S and its covariances along the edges; returns its deviance from S.
+    `strength` and `parent` (c,) are overwritten.
     """
-    c = len(S)
-    edges = np.empty((c - 1, 2), dtype=np.intp)
-    strength, parent = np.full(c, -1.0), np.zeros(c, dtype=np.intp)
-    inside = np.zeros(c, dtype=np.bool_)
-    inside[0] = True
-    new = 0
-    for k in range(c - 1):
-        best = -1
-        for j in range(c):
-            if inside[j]:
-                continue
-            r = S[new, j] ** 2 / (S[new, new] * S[j, j])
-            if r > strength[j]:
-                strength[j], parent[j] = r, new
-            if best < 0 or strength[j] > strength[best]:
-                best = j
-        edges[k, 0], edges[k, 1] = parent[best], best
-        inside[best] = True
-        new = best
-    covariance = np.zeros((c, c))
+    c, new = len(S), 0
+    for j in range(c):
+        strength[j] = -1
     covariance[0, 0] = S[0, 0]
-    reached = np.zeros(c, dtype=np.intp)
     deviance = c + np.log(S[0, 0])
     for k in range(c - 1):
-        source, child = edges[k]
-        slope = S[source, child] / S[source, source]
+        strength[new], best = -2, -1  # −2: in the tree
+        for j in range(c):
+            if strength[j] > -2:
+                r = S[new, j] ** 2 / (S[new, new] * S[j, j])
+                if r > strength[j]:
+                    strength[j], parent[j] = r, new
+                if best < 0 or strength[j] > strength[best]:
+                    best = j
+        source, new = parent[best], best
+        edges[k, 0], edges[k, 1] = source, new
+        slope = S[source, new] / S[source, source]
         for i in range(k + 1):
-            value = slope * covariance[source, reached[i]]
-            covariance[child, reached[i]] = value
-            covariance[reached[i], child] = value
-        covariance[child, child] = S[child, child]
-        reached[k + 1] = child
-        deviance += np.log(max(S[child, child] - slope * S[source, child], 1e-12 * S[child, child]))
-    return edges, covariance, deviance
+            column = edges[i - 1, 1] if i > 0 else 0
+            covariance[new, column] = covariance[column, new] = slope * covariance[source, column]
+        covariance[new, new] = S[new, new]
+        deviance += np.log(max(S[new, new] - slope * S[source, new], 1e-12 * S[new, new]))
+    return deviance
 
 
-@jit()
-def node_logdets(R: Any, tree: FloatArray, order: IntArray, span: IntArray, largest: float) -> FloatArray:
-    """log|R_AA| for the columns A of every node with fewer than `largest` columns, else 0, shape (2p − 1,).
+@compiled
+def node_logdets(R: Any, tree: Any, span: Any, largest: float, factor: Any, logdets: Any) -> None:
+    """Write log|R_v| of every node v with fewer than `largest` columns to logdets (2p − 1,), from 0.
 
     A node, its larger branch, the larger branch of that and so on start at the same place of the leaf order. Each is a
     leading block of the one before, so one Cholesky factor yields the determinants of all. The factors cost O(p³) in
-    total, whatever the shape of the tree. R is a correlation that is given by `Entries`.
+    total, whatever the shape of the tree. R is a correlation that is given by `Entries`; `factor` has room for a factor
+    and, beside its diagonal, for these determinants.
     """
     p = len(tree) + 1
-    logdets, leading = np.zeros(2 * p - 1), np.empty(p)
-    done = np.zeros(2 * p - 1, dtype=np.bool_)
     for top in range(2 * p - 2, p - 1, -1):
-        start, stop = span[top]
-        if done[top] or stop - start >= largest:
+        start, stop = span[top, 0], span[top, 1]
+        if logdets[top] != 0 or stop - start >= largest:
             continue
-        block = np.empty((stop - start, stop - start))
-        for i in range(stop - start):
-            block[i, i] = 1
-            for j in range(i):
-                block[i, j] = block[j, i] = entry(R, order[start + i], order[start + j])
-        factor = np.linalg.cholesky(block)
         total = 0.0
         for i in range(stop - start):
-            total += 2 * np.log(factor[i, i])
-            leading[i] = total
+            pivot = 1.0
+            for j in range(i):
+                value = entry(R, start + i, start + j)
+                for k in range(j):
+                    value -= factor[i, k] * factor[j, k]
+                factor[i, j] = value / factor[j, j]
+                pivot -= factor[i, j] ** 2
+            total += np.log(pivot)
+            factor[i, i], factor[i, i + 1] = np.sqrt(pivot), total
         node = np.intp(top)
         while node >= p:
-            logdets[node], done[node] = leading[span[node, 1] - start - 1], True
+            last = span[node, 1] - start - 1
+            logdets[node] = factor[last, last + 1]
             left, right = np.intp(tree[node - p, 0]), np.intp(tree[node - p, 1])
             node = left if span[left, 0] == start else right
-    return logdets
 
 
-@jit()
-def full_deviances(R: Any, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
-    """log|R_v| + c of every node with fewer than `largest` columns, else infinite, shape (2p − 1,)."""
-    deviances = node_logdets(R, tree, np.arange(len(tree) + 1), span, largest)
-    for v in range(len(span)):
-        c = span[v, 1] - span[v, 0]
-        deviances[v] = deviances[v] + c if c < largest else np.inf
-    return deviances
-
-
-_FLOOR = 0.005  # least share of its variance that a column has of its own (Heywood cases end here)
 _NODE_STEPS = 5  # of EM at each node: the choice of groups agrees with that of converged factors
 _TRIAL_STEPS = 3  # of these, after which two starts are compared
 
 
-@compiled
-def _invert(M: Any) -> float:
-    """Invert a small positive definite matrix in place, by Gauss and Jordan; returns its log-determinant."""
-    q, logdet = len(M), 0.0
-    for k in range(q):
-        pivot = max(M[k, k], 1e-300)
-        logdet += np.log(pivot)
-        M[k, k] = 1
-        for j in range(q):
-            M[k, j] /= pivot
-        for i in range(q):
-            if i != k:
-                factor = M[i, k]
-                M[i, k] = 0
-                for j in range(q):
-                    M[i, j] -= factor * M[k, j]
-    return logdet
-
-
-@compiled
+@inlined
 def _scores(lo: int, hi: int, loadings: Any, noise: Any, B: Any, scaled: Any, M: Any) -> float:
     """Weights B = M⁻¹ΛᵀΨ⁻¹ of the factor scores, M = I + ΛᵀΨ⁻¹Λ; returns log|M| and leaves M⁻¹ in M."""
-    q = len(loadings)
+    q, logdet = len(loadings), 0.0
     for a in range(q):
         for i in range(lo, hi):
             scaled[a, i] = loadings[a, i] / noise[i]
@@ -216,62 +173,51 @@ def _scores(lo: int, hi: int, loadings: Any, noise: Any, B: Any, scaled: Any, M:
             for i in range(lo, hi):
                 value += scaled[a, i] * loadings[b, i]
             M[a, b] = M[b, a] = value
-    logdet = _invert(M)
+    for a in range(q):  # inverted in place, by Gauss and Jordan
+        pivot = max(M[a, a], 1e-300)
+        logdet += np.log(pivot)
+        M[a, a] = 1
+        for b in range(q):
+            M[a, b] /= pivot
+        for b in range(q):
+            if b != a:
+                factor = M[b, a]
+                M[b, a] = 0
+                for e in range(q):
+                    M[b, e] -= factor * M[a, e]
     for a in range(q):
-        for i in range(lo, hi):
-            B[a, i] = M[a, 0] * scaled[0, i]
-        for b in range(1, q):
+        for b in range(q):
             for i in range(lo, hi):
-                B[a, i] += M[a, b] * scaled[b, i]
+                B[a, i] = (B[a, i] if b > 0 else 0.0) + M[a, b] * scaled[b, i]
     return logdet
 
 
-@compiled
-def _product(S: Any, lo: int, hi: int, start: int, stop: int, B: Any, products: Any) -> None:
-    """Write S_ij B_aj, summed over the columns [start, stop), to found (q, p) for the rows [lo, hi)."""
+@inlined
+def _product(S: Any, first: int, hi: int, lo: int, known: int, B: Any, products: Any, totals: Any, q: int) -> None:
+    """Write S_ij B_aj, summed over the columns [lo, known), to products (q, p) for the rows [first, hi)."""
     dense, left, right, spare = S
-    for a in range(len(B)):
-        if len(dense):
-            odd = (stop - start) % 2
-            w = B[a, start] if odd else 0.0
-            for i in range(lo, hi):
-                products[a, i] = w * dense[start, i]
-            for j in range(start + odd, stop, 2):  # two at a time saves a tenth of `factor_deviances`
-                w, v = B[a, j], B[a, j + 1]
-                for i in range(lo, hi):
-                    products[a, i] += w * dense[j, i] + v * dense[j + 1, i]
-            continue
-        total = np.zeros(right.shape[1])
-        for j in range(start, stop):
-            for k in range(len(total)):
-                total[k] += right[j, k] * B[a, j]
-        for i in range(lo, hi):
-            value = spare[i] * B[a, i] if start <= i < stop else 0.0
-            for k in range(len(total)):
-                value += left[i, k] * total[k]
-            products[a, i] = value
+    odd = (known - lo) % 2
+    for a in range(q):
+        w = B[a, lo] if odd else 0.0
+        for i in range(first, hi):
+            products[a, i] = w * dense[lo, i] if len(dense) else spare[i] * B[a, i] if i < known else 0.0
+        for j in range(lo + odd, known if len(dense) else lo, 2):  # two at a time saves a quarter of the products
+            w, v = B[a, j], B[a, j + 1]
+            for i in range(first, hi):
+                products[a, i] += w * dense[j, i] + v * dense[j + 1, i]
+        for j in range(lo, known if len(totals) else lo):
+            for k in range(len(totals)):
+                totals[k] = (totals[k] if j > lo else 0.0) + B[a, j] * right[j, k]
+        for i in range(first, hi if len(totals) else first):
+            for k in range(len(totals)):
+                products[a, i] += left[i, k] * totals[k]
 
 
-@compiled
-def factor_step(S: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any) -> Any:
-    """One step of parameter-expanded EM, in place; returns the deviance before it.
-
-    Θ = M⁻¹ + BSBᵀ = CCᵀ; Λ ← SBᵀ C⁻ᵀ; ψ ← max(diag S − rowsum Λ², least).
-    """
-    B, SB, theta, C, variances = work
+@inlined
+def _step(lo: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any) -> None:
+    """Θ = M⁻¹ + BSBᵀ = CCᵀ; Λ ← SBᵀ C⁻ᵀ; ψ ← max(diag S − rowsum Λ², least): parameter-expanded EM, in place."""
+    B, SB, theta, C, variances, _ = work
     q = len(loadings)
-    deviance, product = _scores(lo, hi, loadings, noise, B, SB, theta), 1.0
-    _product(S, lo, hi, lo, hi, B, SB)
-    for i in range(lo, hi):
-        rest = variances[i]
-        for a in range(q):
-            rest -= loadings[a, i] * SB[a, i]
-        deviance += rest / noise[i]
-        product *= noise[i]
-        if not 1e-200 < product < 1e200:  # one logarithm for many columns
-            deviance += np.log(product)
-            product = 1.0
-    deviance += np.log(product)
     for a in range(q):
         for b in range(a + 1):
             value = theta[a, b]
@@ -280,239 +226,220 @@ def factor_step(S: Any, lo: int, hi: int, loadings: Any, noise: Any, least: Any,
             for k in range(b):
                 value -= C[a, k] * C[b, k]
             C[a, b] = np.sqrt(max(value, 1e-300)) if a == b else value / C[b, b]
-    for i in range(lo, hi):
-        noise[i] = variances[i]
     for a in range(q):
         for b in range(a):
             for i in range(lo, hi):
                 SB[a, i] -= C[a, b] * loadings[b, i]
         for i in range(lo, hi):
             loadings[a, i] = SB[a, i] / C[a, a]
-            noise[i] -= loadings[a, i] ** 2
-    for i in range(lo, hi):
-        noise[i] = max(noise[i], least[i])
-    return deviance
+            rest = (noise[i] if a > 0 else variances[i]) - loadings[a, i] ** 2
+            noise[i] = max(rest, least[i]) if a == q - 1 else rest
 
 
-@compiled
-def workspace(S: Any, q: int, p: int) -> Any:
-    """Room for the steps of EM: B, SB, Θ and C; and the diagonal of S, which is 1 if S is not dense."""
-    variances = np.ones(p)
-    for i in range(len(S[0])):
-        variances[i] = S[0][i, i]
-    return np.empty((q, p)), np.empty((q, p)), np.empty((q, q)), np.empty((q, q)), variances
-
-
-@compiled
-def factor_fit(S: Any, lo: int, hi: int, loadings: Any, noise: Any, tolerance: float, max_steps: int) -> Any:
-    """EM for columns lo = 0 to hi until the deviance falls by less than the tolerance, in place; returns the deviance.
-
-    The floor of the noise is lowered to the start where that is below it, so that no step is for the worse. The bounds
-    are arguments because a literal 0 would have the steps compiled again.
-    """
-    q, c = loadings.shape
-    least, work = np.empty(c), workspace(S, q, c)
-    old, old_noise = np.empty((q, c)), np.empty(c)
-    for i in range(c):
-        least[i] = min(_FLOOR * work[4][i], noise[i])
-    before = np.inf
-    for step in range(max_steps + 1):
-        _copy(lo, hi, loadings, noise, old, old_noise)
-        deviance = factor_step(S, lo, hi, loadings, noise, least, work)
-        if before - deviance < tolerance or step == max_steps:
-            break
-        before = deviance
-    # The deviance is that before the last step, which is taken back.
-    _copy(lo, hi, old, old_noise, loadings, noise)
-    return deviance
-
-
-@compiled
-def _copy(lo: int, hi: int, source: Any, noise: Any, target: Any, target_noise: Any) -> None:
-    """Copy loadings and noise of the columns lo to hi; loadings that the source lacks are 0."""
-    for i in range(lo, hi):
-        for a in range(len(target)):
-            target[a, i] = source[a, i] if a < len(source) else 0.0
-        target_noise[i] = noise[i]
-
-
-@compiled
-def _join(R: Any, lo: int, stop: int, hi: int, loadings: Any, noise: Any, work: Any) -> None:
-    """Loadings of the columns of [stop, hi) on the factors of those of [lo, stop), by regression."""
-    B, q = work[0], len(loadings)
-    _scores(lo, stop, loadings, noise, B, work[1], work[2])
-    _product(R, stop, hi, lo, stop, B, loadings)
+@inlined
+def _regress(stop: int, hi: int, loadings: Any, noise: Any, SB: Any) -> None:
+    """Loadings of the columns of [stop, hi) on the factors of the others, from their covariances with the scores."""
     for i in range(stop, hi):
         shared = 0.0
-        for a in range(q):
+        for a in range(len(loadings)):
+            loadings[a, i] = SB[a, i]
             shared += loadings[a, i] ** 2
         if shared > 0.9:
-            for a in range(q):
+            for a in range(len(loadings)):
                 loadings[a, i] *= np.sqrt(0.9 / shared)
             shared = 0.9
         noise[i] = 1 - shared
 
 
 @compiled
-def _one_factor(R: Any, lo: int, stop: int, hi: int, one: Any, noise: Any, least: Any, work: Any) -> float:
-    """One factor of a node, from that of its larger branch [lo, stop), in place; returns the deviance."""
-    deviance = np.inf
-    if hi - lo > 2:
-        _join(R, lo, stop, hi, one, noise, work)
-        for _ in range(_NODE_STEPS):
-            deviance = factor_step(R, lo, hi, one, noise, least, work)
-        return deviance
+def factor_em(
+    S: Any, lo: int, stop: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any, n_steps: int, tolerance: Any
+) -> float:
+    """Steps of EM for the columns lo to hi, in place; returns the deviance before the last one.
+
+    If stop < hi, the columns from there on join the factors of the others first. With a tolerance above 0 the steps
+    end where the deviance falls by less, and the last one is left out. `work` is that of `workspace`.
+    """
+    B, SB, theta, _, variances, totals = work
+    q, joining, before = len(loadings), stop < hi, np.inf
+    for step in range(-1 if joining else 0, n_steps):
+        joining = step < 0
+        known, first = (stop, stop) if joining else (hi, lo)
+        deviance, product = _scores(lo, known, loadings, noise, B, SB, theta), 1.0
+        _product(S, first, hi, lo, known, B, SB, totals, q)
+        if joining:
+            _regress(stop, hi, loadings, noise, SB)
+            continue
+        for i in range(lo, hi):
+            rest = variances[i]
+            for a in range(q):
+                rest -= loadings[a, i] * SB[a, i]
+            deviance += rest / noise[i]
+            product *= noise[i]
+            if not 1e-200 < product < 1e200:  # one logarithm for many columns
+                deviance += np.log(product)
+                product = 1.0
+        deviance += np.log(product)
+        if tolerance > 0 and (before - deviance < tolerance or step == n_steps - 1):
+            return deviance
+        before = deviance
+        _step(lo, hi, loadings, noise, least, work)
+    return before
+
+
+@inlined
+def _copy(lo: int, hi: int, source: int, target: int, loadings: Any, noise: Any) -> None:
+    """Copy loadings and noise of the columns lo to hi."""
+    for i in range(lo, hi):
+        for a in range(loadings.shape[1]):
+            loadings[target, a, i] = loadings[source, a, i]
+        noise[target, i] = noise[source, i]
+
+
+@inlined
+def _pair(R: Any, lo: int, one: Any, noise: Any) -> None:
+    """One factor of two columns."""
     r = entry(R, lo, lo + 1)
     size = np.sqrt(min(abs(r), 0.9))
     one[0, lo], one[0, lo + 1] = size, size if r >= 0 else -size
     noise[lo] = noise[lo + 1] = 1 - size * size
-    return deviance
 
 
-@compiled
-def _apart(stop: int, hi: int, slot: int, one: Any, one_noise: Any, apart: Any, apart_noise: Any) -> None:
-    """Give the columns of [stop, hi), the smaller branch of a node, factor `at` for themselves."""
+@inlined
+def _apart(stop: int, hi: int, factor: int, loadings: Any, noise: Any) -> None:
+    """Give the columns of [stop, hi), the smaller branch of a node, a factor for themselves."""
     for i in range(stop, hi):
-        for a in range(len(apart)):
-            apart[a, i] = 0.0
-        apart[slot, i], apart_noise[i] = one[0, i], one_noise[i]
+        for a in range(loadings.shape[1]):
+            loadings[2, a, i] = 0.0
+        loadings[2, factor, i], noise[2, i] = loadings[0, 0, i], noise[0, i]
     if hi - stop == 1:
-        apart[slot, stop], apart_noise[stop] = 0.3, 0.9
+        loadings[2, factor, stop], noise[2, stop] = 0.3, 0.9
 
 
 @compiled
-def factor_deviances(R: Any, tree: Any, span: Any, q: int) -> Any:
-    """Deviance of q factors at every node of c > q columns with (c − q)² > c + q, else infinite, shape (2p − 1,).
+def factor_deviances(
+    R: Any, tree: Any, span: Any, deviances: Any, used: Any, loadings: Any, noise: Any, least: Any, work: Any
+) -> None:
+    """Write the deviance of q factors at every node of c > q columns with (c − q)² > c + q, shape (2p − 1,).
 
     A node starts from the factors of its larger branch, which has its first columns, or if that is better from these
     and one for the smaller branch. If all are in use, each branch has one. A factor without loadings stays so in EM.
+    Loadings (3, q, p), from 0, and noise (3, p) are those of one factor, of q, and of q for branches apart; `used`
+    (2p − 1,), from 1, counts the factors in use.
     """
-    p = len(tree) + 1
-    deviances, least, used = np.full(2 * p - 1, np.inf), np.full(p, _FLOOR), np.ones(2 * p - 1, np.intp)
-    one, one_noise, small = np.zeros((1, p)), np.ones(p), workspace(R, 1, p)
-    many, noise, work = np.zeros((q, p)), np.ones(p), workspace(R, q, p)
-    apart, apart_noise = np.zeros((q, p)), np.ones(p)
+    p, q = len(tree) + 1, loadings.shape[1]
     for k in range(p - 1):
         lo, hi = span[p + k, 0], span[p + k, 1]
         c, left = hi - lo, np.intp(tree[k, 0])
         larger = left if span[left, 0] == lo else np.intp(tree[k, 1])
         stop, spare = span[larger, 1], used[larger] if used[larger] < q else 1
-        if q > 1:
-            if spare == used[larger]:
-                _copy(lo, stop, many, noise, apart, apart_noise)
-            else:
-                _copy(lo, stop, one, one_noise, apart, apart_noise)
-            _apart(stop, hi, spare, one, one_noise, apart, apart_noise)
-        deviance = _one_factor(R, lo, stop, hi, one, one_noise, least, small)
-        if c <= q or (c - q) ** 2 <= c + q:
-            _copy(lo, hi, one, one_noise, many, noise)
-        elif q == 1:
+        enough = c > q and (c - q) ** 2 > c + q
+        if q > 1 and enough:
+            _copy(lo, stop, 1 if spare == used[larger] else 0, 2, loadings, noise)
+            _apart(stop, hi, spare, loadings, noise)
+        if c == 2:
+            _pair(R, lo, loadings[0], noise[0])
+        slot, ahead, deviance = 0, np.inf, np.inf
+        # One factor; both starts of several factors; the better one further.
+        for turn in range(1 if c == 2 else 0, 4 if q > 1 and enough else 1):
+            slot = turn if turn < 3 else 2 if deviance < ahead else 1
+            n_steps = _NODE_STEPS if turn == 0 else _TRIAL_STEPS if turn < 3 else _NODE_STEPS - _TRIAL_STEPS
+            known, ahead, some = stop if turn < 2 else hi, deviance, loadings[slot, : q if turn else 1]
+            deviance = factor_em(R, lo, known, hi, some, noise[slot], least, work, n_steps, 0.0)
+        if enough:
             deviances[p + k] = deviance
-        else:
-            used[p + k] = used[larger]
-            _join(R, lo, stop, hi, many, noise, work)
-            ahead = behind = 0.0
-            for _ in range(_TRIAL_STEPS):
-                ahead = factor_step(R, lo, hi, many, noise, least, work)
-                behind = factor_step(R, lo, hi, apart, apart_noise, least, work)
-            if behind < ahead:
-                _copy(lo, hi, apart, apart_noise, many, noise)
-                used[p + k] = spare + 1
-            for _ in range(_NODE_STEPS - _TRIAL_STEPS):
-                deviances[p + k] = factor_step(R, lo, hi, many, noise, least, work)
-    return deviances
+            used[p + k] = spare + 1 if slot == 2 else used[larger]
+        if slot != 1:
+            _copy(lo, hi, slot, 1, loadings, noise)
+
+
+def workspace(S: Any, q: int, p: int) -> Any:
+    """Room for `factor_em` of S, given by `Entries`: B, SB, Θ and C, the diagonal, which is 1 if S is not dense, sums."""
+    variances = S[0].diagonal().copy() if len(S[0]) else np.ones(p)
+    shapes = (q, p), (q, p), (q, q), (q, q)
+    return *(np.empty(shape) for shape in shapes), variances, np.empty(S[1].shape[1])
 
 
 @compiled
-def block_places(labels: Any) -> Any:
-    """Order of the columns, blocks, first blocks and diagonals of covariances whose columns have these groups.
+def block_places(labels: Any, order: Any, first: Any, blocks: Any, diagonal: Any) -> None:
+    """Write order of the columns, blocks, and diagonals of covariances whose columns have these groups.
 
-    The labels have shape (covariances, p).
+    The labels and the order have shape (covariances, p); `first`, the first block of each, is given, blocks are 0.
     """
-    n, p = labels.shape
-    order, first, offset = np.empty((n, p), np.intp), np.zeros(n + 1, np.intp), 0
-    for g in range(n):
+    p, offset, entry_number = labels.shape[1], 0, 0
+    for g in range(len(labels)):
         for j in range(p):
-            first[g + 1] = max(first[g + 1], first[g] + labels[g, j] + 1)
-    blocks, diagonal, entry_number = np.zeros((first[n], 3), np.intp), np.empty(n * p, np.intp), 0
-    for g in range(n):
-        places = blocks[first[g] : first[g + 1]]
-        for j in range(p):
-            places[labels[g, j], 1] += 1  # the size, until the places are known
+            blocks[first[g] + labels[g, j], 1] += 1  # the size, until the places are known
         lo = 0
-        for k in range(len(places)):
-            c = places[k, 1]
-            places[k, 0], places[k, 1], places[k, 2] = lo, lo, offset
+        for b in range(first[g], first[g + 1]):
+            c = blocks[b, 1]
+            blocks[b, 0], blocks[b, 1], blocks[b, 2] = lo, lo, offset
             for i in range(c):
                 diagonal[entry_number] = offset + i * (c + 1)
                 entry_number += 1
             lo += c
             offset += c * c
         for j in range(p):
-            order[g, places[labels[g, j], 1]] = j
-            places[labels[g, j], 1] += 1
-    return order, blocks, first, diagonal
+            b = first[g] + labels[g, j]
+            order[g, blocks[b, 1]] = j
+            blocks[b, 1] += 1
 
 
 @compiled
-def normalize(flat: Any, mass: Any, shift: Any, added: Any, divisors: Any, order: Any, blocks: Any, first: Any) -> Any:
-    """Turn flat scatters into covariances, in place and symmetric; return the least variance of each.
+def normalize(flat: Any, mass: Any, shift: Any, added: Any, divisors: Any, order: Any, blocks: Any, first: Any) -> None:
+    """Turn flat scatters into covariances, in place and symmetric.
 
     The scatters are moved from the old means to the new, n_g d dᵀ less with d = shift (G, p); `added` (covariances, p)
     goes to their diagonals, and they are divided by `divisors` (covariances,). Their lower triangles count.
     """
     for g in range(len(mass)):
-        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
-            for i in range(hi - lo):
+        for b in range(first[g], first[g + 1]):
+            lo, c, offset = blocks[b, 0], blocks[b, 1] - blocks[b, 0], blocks[b, 2]
+            for i in range(c):
                 d = mass[g] * shift[g, order[g, lo + i]]
                 for j in range(i + 1):
-                    flat[offset + i * (hi - lo) + j] -= d * shift[g, order[g, lo + j]]
-    least = np.full(len(divisors), np.inf)
+                    flat[offset + i * c + j] -= d * shift[g, order[g, lo + j]]
     for g in range(len(divisors)):
-        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
-            c = hi - lo
+        for b in range(first[g], first[g + 1]):
+            lo, c, offset = blocks[b, 0], blocks[b, 1] - blocks[b, 0], blocks[b, 2]
             for i in range(c):
                 for j in range(i):
                     flat[offset + i * c + j] /= divisors[g]
                     flat[offset + j * c + i] = flat[offset + i * c + j]
                 flat[offset + i * c + i] = (flat[offset + i * c + i] + added[g, order[g, lo + i]]) / divisors[g]
-                least[g] = min(least[g], flat[offset + i * c + i])
-    return least
-
-
-@jit()
-def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
-    """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
-    for lo, hi, offset in blocks:
-        for i in range(hi - lo):
-            for j in range(hi - lo):
-                flat[offset + i * (hi - lo) + j] = matrix[columns[lo + i], columns[lo + j]]
 
 
 @compiled
-def summaries(weights: Any, whiteners: Any, order: Any, blocks: Any, first: Any) -> Any:
-    """log|Σ_g| and log π_g − ½ log|2π Σ_g|, shapes (G,), and the diagonals of Σ_g⁻¹, shape (G, p)."""
-    G, p = order.shape
-    logdets, levels, precisions = np.zeros(G), np.empty(G), np.zeros((G, p))
-    for g in range(G):
-        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
-            for i in range(hi - lo):
-                logdets[g] -= 2 * np.log(whiteners[offset + i * (hi - lo + 1)])
+def gather(matrix: Any, columns: Any, blocks: Any, flat: Any) -> None:
+    """Copy the blocks of a matrix (p, p), over these columns (p,), to a flat array."""
+    for b in range(len(blocks)):
+        lo, c, offset = blocks[b, 0], blocks[b, 1] - blocks[b, 0], blocks[b, 2]
+        for i in range(c):
+            for j in range(c):
+                flat[offset + i * c + j] = matrix[columns[lo + i], columns[lo + j]]
+
+
+@compiled
+def summaries(
+    weights: Any, whiteners: Any, order: Any, blocks: Any, first: Any, logdets: Any, levels: Any, precisions: Any
+) -> None:
+    """Write log|Σ_g| and log π_g − ½ log|2π Σ_g|, shapes (G,), and the diagonals of Σ_g⁻¹, shape (G, p), from 0."""
+    for g in range(len(order)):
+        for b in range(first[g], first[g + 1]):
+            lo, c, offset = blocks[b, 0], blocks[b, 1] - blocks[b, 0], blocks[b, 2]
+            for i in range(c):
+                logdets[g] -= 2 * np.log(whiteners[offset + i * (c + 1)])
                 for j in range(i + 1):
-                    precisions[g, order[g, lo + j]] += whiteners[offset + i * (hi - lo) + j] ** 2
-        levels[g] = np.log(weights[g]) - 0.5 * (logdets[g] + p * np.log(2 * np.pi))
-    return logdets, levels, precisions
+                    precisions[g, order[g, lo + j]] += whiteners[offset + i * c + j] ** 2
+        levels[g] = np.log(weights[g]) - 0.5 * (logdets[g] + order.shape[1] * np.log(2 * np.pi))
 
 
 @compiled
 def factorize(blocks: Any, flat: Any, factors: Any, largest: Any) -> Any:
     """Cholesky factors of blocks of at most `largest` columns; −1, or the first block that is not positive definite."""
     for b in range(len(blocks)):
-        lo, hi, offset = blocks[b]
-        c = hi - lo
-        if c > largest:
-            continue
-        for i in range(c):
+        c, offset = blocks[b, 1] - blocks[b, 0], blocks[b, 2]
+        for i in range(c if c <= largest else 0):
             for j in range(i + 1):
                 value = flat[offset + i * c + j]
                 for k in range(j):
@@ -529,11 +456,9 @@ def factorize(blocks: Any, flat: Any, factors: Any, largest: Any) -> Any:
 @compiled
 def invert(blocks: Any, factors: Any, whiteners: Any, largest: Any) -> None:
     """Inverses of lower triangular factors of at most `largest` columns, by forward substitution."""
-    for lo, hi, offset in blocks:
-        c = hi - lo
-        if c > largest:
-            continue
-        for j in range(c):
+    for b in range(len(blocks)):
+        c, offset = blocks[b, 1] - blocks[b, 0], blocks[b, 2]
+        for j in range(c if c <= largest else 0):
             whiteners[offset + j * c + j] = 1 / factors[offset + j * c + j]
             for i in range(j + 1, c):
                 value = 0.0

@@ -19,8 +19,11 @@ import numpy as np
 from blockmix.blocks.moments import Covariance, as_matrix
 from blockmix.partition import FloatArray, IntArray
 
+# Largest block that the compiled loops factor; LAPACK is faster from here on and calling it costs 10 µs a block.
+SMALL = 48
 _TOLERANCE = 1e-8  # fall of the deviance, per column, from which the factors of a block have settled
 _MAX_STEPS = 1000
+_LEAST_NOISE = 0.005  # least share of its variance that a column has of its own (Heywood cases end here)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +120,18 @@ class FullBlock(BlockModel):
 
     def deviances(self, R: Covariance, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """log|R_v| + c for nodes of fewer than `largest` columns."""
-        from blockmix.blocks.kernels import full_deviances  # loads Numba
+        from blockmix.blocks.kernels import node_logdets  # loads Numba
 
-        deviances: FloatArray = full_deviances(as_matrix(R).entries, tree, span, float(max(largest, 2)))
-        return deviances
+        c, logdets = span[:, 1] - span[:, 0], np.zeros(len(span))
+        room = np.empty((min(len(R), SMALL), min(len(R), SMALL) + 1))
+        node_logdets(as_matrix(R).entries, tree, span, min(largest, SMALL + 1.0), room, logdets)
+        for top in np.flatnonzero((c > SMALL) & (c < largest))[::-1].tolist():
+            if logdets[top] == 0:  # else one with the same first column has been factored
+                lo, hi = span[top].tolist()
+                pivots = np.linalg.cholesky(R[np.ix_(np.arange(lo, hi), np.arange(lo, hi))]).diagonal()
+                nested = (span[:, 0] == lo) & (span[:, 1] <= hi) & (c > SMALL)
+                logdets[nested] = 2 * np.cumsum(np.log(pivots))[c[nested] - 1]
+        return np.where((c < largest) | (c < 2), logdets + c, np.inf)
 
 
 class FactorBlock(BlockModel):
@@ -145,7 +156,7 @@ class FactorBlock(BlockModel):
 
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
         """EM for factor analysis from a start, or from the leading principal axes of the correlation."""
-        from blockmix.blocks.kernels import factor_fit  # loads Numba
+        from blockmix.blocks.kernels import factor_em, workspace  # loads Numba
 
         q, c = self.n_factors, len(S)
         if start is None:
@@ -156,9 +167,11 @@ class FactorBlock(BlockModel):
             unique = np.maximum(1 - (axes**2).sum(axis=1), 0.1)
             start = np.column_stack([axes * deviations[:, None], unique * deviations**2])
         loadings, noise = np.array(start[:, :q].T, order="C"), np.array(start[:, q])
-        deviance = factor_fit(
-            as_matrix(np.ascontiguousarray(S)).entries, 0, c, loadings, noise, _TOLERANCE * c, _MAX_STEPS
-        )
+        entries = as_matrix(np.ascontiguousarray(S)).entries
+        # The floor is lowered to the start where that is below it, so that no step is for the worse.
+        least = np.minimum(_LEAST_NOISE * np.diagonal(S), noise)
+        work = workspace(entries, q, c)
+        deviance = factor_em(entries, 0, c, c, loadings, noise, least, work, _MAX_STEPS + 1, _TOLERANCE * c)
         covariance = loadings.T @ loadings
         covariance.flat[:: c + 1] += noise
         return BlockFit(covariance, deviance, np.column_stack([loadings.T, noise]))
@@ -185,9 +198,12 @@ class FactorBlock(BlockModel):
 
     def deviances(self, R: Covariance, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviances of nodes for which the shape is cheaper than a full block, by a few steps of EM at each node."""
-        from blockmix.blocks.kernels import factor_deviances
+        from blockmix.blocks.kernels import factor_deviances, workspace
 
-        deviances: FloatArray = factor_deviances(as_matrix(R).entries, tree, span, self.n_factors)
+        entries, q, p = as_matrix(R).entries, self.n_factors, len(R)
+        deviances, used = np.full(len(span), np.inf), np.ones(len(span), dtype=np.intp)
+        loadings, noise, least = np.zeros((3, q, p)), np.ones((3, p)), np.full(p, _LEAST_NOISE)
+        factor_deviances(entries, tree, span, deviances, used, loadings, noise, least, workspace(entries, q, p))
         return deviances
 
 
@@ -221,7 +237,9 @@ class TreeBlock(BlockModel):
         """The tree of the strongest correlations (Chow and Liu): the best of all trees, so no start is needed."""
         from blockmix.blocks.kernels import strongest_tree
 
-        edges, covariance, deviance = strongest_tree(np.ascontiguousarray(S))
+        S, c = np.ascontiguousarray(S), len(S)
+        edges, covariance = np.empty((c - 1, 2), dtype=np.intp), np.empty((c, c))
+        deviance = strongest_tree(S, edges, covariance, np.empty(c), np.empty(c, dtype=np.intp))
         return BlockFit(covariance, deviance, edges.astype(float))
 
     def accepts(self, state: FloatArray, c: int) -> bool:
@@ -239,7 +257,8 @@ class TreeBlock(BlockModel):
         """Deviances of the trees that join the trees of two branches by their strongest correlation."""
         from blockmix.blocks.kernels import tree_deviances
 
-        deviances: FloatArray = tree_deviances(as_matrix(R).entries, tree, span)
+        deviances = np.full(len(span), np.inf)
+        tree_deviances(as_matrix(R).entries, tree, span, np.zeros(len(span)), deviances)
         return deviances
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,8 @@ def is_unspaced(texts: Sequence[Any]) -> bool:
 def category_values(cells: Sequence[str | None]) -> Any:
     """Cells as dates, as numbers or as they are, for `TopicBiclustering.by`."""
     for kind, empty in (("datetime64[s]", "NaT"), (float, "nan")):
-        try:
-            return np.array([cell or empty for cell in cells], dtype=kind)
-        except ValueError:
-            continue
+        with suppress(ValueError):
+            values = np.array([cell or empty for cell in cells], dtype=kind)
+            days = values.astype("datetime64[D]") if empty == "NaT" else values
+            return days if (days == values)[values == values].all() else values
     return np.array(cells, dtype=object)

@@ -15,8 +15,11 @@ from blockmix.command.options import FitOptions, ReadingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
+from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.resampling import QUICK, quick_stability
 from blockmix.estimators.stability import Stability
 from blockmix.plotting import style
+from blockmix.report.traits import trait_of
 from blockmix.rows.files import needed
 
 _SHOWN_MAPS = 8  # components with a correlation map of their own
@@ -72,11 +75,15 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
             yield "clusters", stability.plot_clusters()
 
 
-def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability, bool]:
+def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability | None, bool]:
     """Reweight the rows at random and group and cluster them again; a large table is not clustered again.
 
-    Returns the stability, and whether Ctrl-C cut it short.
+    Unless asked for, only what takes seconds. Returns the stability, and whether Ctrl-C cut it short.
     """
+    if not (options.stability or options.units):
+        with warnings_collected(), progress_bar("reweighting the rows at random"):
+            quick = quick_stability(model, table.X)
+        return quick, quick is not None and quick.n_resamples not in QUICK
     seed, units = getattr(model, "random_state", None) or 0, options.units and table.texts[options.units]
     settings: dict[str, Any] = {"n_resamples": options.resamples, "random_state": seed, "units": units}
     if isinstance(model, BlockDiagonalCovariance):
@@ -106,7 +113,8 @@ def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability, b
 def write_stability(folder: Path, stability: Stability, raw: bool) -> None:
     """Write the tables of groups and clusters."""
     groups = stability.to_frame().assign(columns=["; ".join(group.columns) for group in stability.groups])
-    groups["in_words"] = [stability.words(group) for group in stability.groups]
+    groups["core"] = ["; ".join(group.core) for group in stability.groups]
+    groups["in_words"] = [f"{group.verdict}: {stability.words(group)}" for group in stability.groups]
     clusters = stability.clusters_to_frame().assign(in_words=[c.verdict for c in stability.clusters or ()])
     for name, frame in ((output.GROUPS, groups), (output.CLUSTERS, clusters)):
         if name == output.GROUPS or len(frame):
@@ -126,12 +134,29 @@ def read_whole(file: str, options: ReadingOptions) -> Table:
     return whole
 
 
+def left_out(table: Table, options: FitOptions) -> dict[str, Sequence[Any]]:
+    """The columns of a file that took no part in the fit and say something of the rows, as texts, for the page."""
+    named = {name for name, why in table.left_out.items() if why.startswith(("ids", "empty", "constant"))}
+    rest = {*table.header} - {*table.names, *table.texts, *named, table.named_by}
+    traits: dict[str, Sequence[Any]] = dict(table.texts)
+    if rest and table.in_memory and Path(options.file).is_file():
+        texts = read_whole(options.file, options).texts
+        rows = range(len(table.row_names)) if table.taken is None else table.taken
+        traits |= {name: [texts[name][i] for i in rows] for name in table.header if name in rest and name in texts}
+    return {name: cells for name, cells in traits.items() if name in table.texts or trait_of(name, cells).is_told}
+
+
 def appended(
-    whole: Table, taken: Sequence[int] | None, head: Sequence[str], lines: Iterable[Sequence[Any]]
+    whole: Table, table: Table, model: Any, head: Sequence[str], lines: Iterable[Sequence[Any]]
 ) -> tuple[list[str], Iterator[list[Any]]]:
-    """A table with the lines of its rows that were `taken`, but for their names, as more columns."""
-    names = [f"blockmix_{name}" if name in whole.texts else name for name in head[1:]]
-    added = dict(zip(range(whole.n_rows) if taken is None else taken, (line[1:] for line in lines), strict=True))
+    """A whole table with more columns: the lines of its rows in `table`, but for their names, and the group scores."""
+    scores, names = np.empty((table.n_rows, 0)), [*head[1:]]
+    if isinstance(model, Mixture):  # topics have none
+        scores, names = np.asarray(model.transform(table.X)), [*names, *model.get_feature_names_out()]
+    names = [f"blockmix_{name}" if name in whole.texts else name for name in names]
+    pairs = zip(lines, scores.tolist(), strict=True)
+    cells_of = ([*line[1:], *(f"{score:.4g}" for score in row)] for line, row in pairs)
+    added = dict(zip(range(whole.n_rows) if table.taken is None else table.taken, cells_of, strict=True))
     rows = zip(*whole.texts.values(), strict=True)
     empty = [""] * len(names)
     return [*whole.texts, *names], ([*cells, *added.get(i, empty)] for i, cells in enumerate(rows))

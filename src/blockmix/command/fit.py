@@ -16,15 +16,16 @@ import numpy as np
 import typer
 
 import blockmix
-from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, select
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering, select
 from blockmix.blocks.moments import worth_rows
 from blockmix.command import formats, output
-from blockmix.command.extras import Fitted, appended, measure, read_whole, write_figures, write_stability
+from blockmix.command.extras import Fitted, appended, left_out, measure, read_whole, write_figures, write_stability
 from blockmix.command.options import FitOptions, MixtureOptions, WritingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
 from blockmix.comparison import CRITERIA
+from blockmix.estimators.answer import answer, label_numbers
 from blockmix.estimators.mixture import Mixture, probabilities, tells_rows_apart
 from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
@@ -37,7 +38,6 @@ from blockmix.rows import Chunk, one_blas_thread
 _MATRICES, _COPIES = 6, 4
 _WIDE_MATRICES, _WIDE_COPIES = 1, 20
 _PROGRAM = 0.25e9  # bytes of the process itself
-_LINES = 14  # printed for one component
 _FARTHEST = 5  # rows listed
 _SHOWN_ROWS = 20_000  # rows of a large table that the page and the figures show
 _SHOWN_COLUMNS = 5000  # of a page, whose maps and trees need several p × p matrices
@@ -84,7 +84,7 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
         doubts = table.sentinels()
         table, fitted = fit(table, options)
         fitted = replace(fitted, warnings=[*doubts, *(fitted.warnings or ())])
-        if (options.stability or options.units) and not fitted.interrupted:
+        if not fitted.interrupted:
             try:
                 stability, cut = measure(fitted.model, table, options)
                 fitted = replace(fitted, stability=stability, interrupted=cut)
@@ -136,9 +136,10 @@ def _fitted_mixture(table: Table, options: MixtureOptions) -> tuple[Table, Fitte
 
     With --stability the comparison has the least stable cluster of each candidate, if the rows are in memory.
     """
-    names = ("tails", "n_init", "shrinkage", "max_iter")
+    names = ("n_init", "shrinkage", "max_iter")
     settings: dict[str, Any] = {name: getattr(options, name) for name in names} | {"random_state": options.seed}
     settings |= {"shared_covariance": True} if options.shared else {}
+    settings |= {"tails": options.tails} if options.tails != "normal" else {}
     n, X, selection = len(options.components) * len(options.groups), table.X, None
     text = "comparing models" if n > 1 else f"fitting {options.components[0]} row clusters"
     compile_loops(bool(table.description.missing.any()))
@@ -223,14 +224,11 @@ def _write(
             lines: Any = row_lines(model, X, table.row_names)
             if whole is not None:
                 lines = list(lines)
-                write_csv(folder / output.TABLE, *appended(whole, table.taken, row_head(table), lines), raw)
+                write_csv(folder / output.TABLE, *appended(whole, table, model, row_head(table), lines), raw)
             write_csv(folder / output.ROWS, row_head(table), lines, raw)
-        head = ("cluster", "column", "group", "size", "loading")[not mixture :]
-        cells = []
-        for entry in model.column_table():  # the loading is the correlation with the factor of the group
-            loading = "" if np.isnan(entry.loading) else f"{entry.loading:.3f}"
-            cells.append([entry.component + 1, entry.column, entry.group + 1, entry.size, loading][not mixture :])
-        write_csv(folder / output.COLUMNS, head, cells, raw)
+        columns = model.column_table()
+        columns["loading"] = ["" if np.isnan(value) else f"{value:.3f}" for value in columns["loading"]]
+        write_csv(folder / output.COLUMNS, list(columns), columns.values.tolist(), raw)
     if selection is not None:
         frame = selection.to_frame()
         frame["groups"] = [" ".join(map(str, groups)) for groups in frame["groups"]]
@@ -246,7 +244,7 @@ def _write(
     summary["files"] = [*files, output.SUMMARY, *([output.REPORT] if has_page else [])]
     output.write_json(summary, folder / output.SUMMARY)
     if has_page:
-        write_page(folder / output.REPORT, fitted, table, summary.get("label"), summary["command"])
+        write_page(folder / output.REPORT, fitted, table, left_out(table, options), summary["command"])
     else:
         remedy = f"a page shows at most {_SHOWN_COLUMNS}: use --top-variance {_SHOWN_COLUMNS} to get one"
         note(f"no {output.REPORT}: the table has {summary['columns']} columns, {remedy}")
@@ -272,7 +270,7 @@ def row_lines(model: Any, X: Any, row_names: Sequence[object], new: bool = False
     start, describe = 0, None
     if model._describe is not None:
         describe = partial(model._describe, parameters=model._parameters)
-        limits = model._outlier_limits(new)
+        limits, numbers = model._outlier_limits(new), label_numbers(model)
     with one_blas_thread():
         assigned = rows_to_score(model, X).map(partial(_assigned, scorer=model._scorer(), describe=describe))
         for clusters, largest, far in assigned:
@@ -285,7 +283,7 @@ def row_lines(model: Any, X: Any, row_names: Sequence[object], new: bool = False
                 cells.append(
                     ["yes" if beyond else "no" for beyond in (scores > limits[clusters, far["n_values_"]]).tolist()]
                 )
-                cells.append((far["outlier_groups_"] + 1).tolist())
+                cells.append(numbers[clusters, far["outlier_groups_"]].tolist())
             yield from zip(*cells, strict=True)
 
 
@@ -296,24 +294,20 @@ def _assigned(chunk: Chunk, scorer: Any, describe: Any) -> tuple[IntArray, Float
     return clusters, probabilities(joint).max(axis=1), {} if describe is None else describe(chunk, clusters)
 
 
-def write_page(path: Path, fitted: Fitted, table: Table | None, label: str | None, command: str) -> None:
+def write_page(path: Path, fitted: Fitted, table: Table, traits: dict[str, Sequence[Any]], command: str) -> None:
     """Write the report of a model; of a large table it shows a sample of the rows."""
     from blockmix.report import write_report
 
-    shown: dict[str, Any] = {}
     N, texts = len(getattr(fitted.model, "row_labels_", ())), fitted.warnings
-    if table is not None:
-        table = table if table.in_memory else table.sample(_SHOWN_ROWS)
-        labels = None if label is None else ["" if text is None else text for text in table.texts[label]]
-        shown = {"X": table.X, "labels": labels, "row_names": table.row_names, "title": Path(table.source).name}
-        if (n := table.values.shape[0]) < N:
-            texts = [
-                *(texts or ()),
-                f"this page shows a sample of {n} of the {N} rows: counts of rows are the sample's",
-            ]
-    shown |= {"table": fitted.selection, "stability": fitted.stability, "warnings": texts, "command": command}
+    if not table.in_memory:
+        table = table.sample(_SHOWN_ROWS)
+        traits = dict(table.texts)
+    if (n := table.values.shape[0]) < N:
+        texts = [*(texts or ()), f"pictures and tables of rows show a sample of {n} of the {N} rows"]
+    shown: dict[str, Any] = {"X": table.X, "traits": traits, "row_names": table.row_names}
+    shown |= {"title": Path(table.source).name, "stability": fitted.stability or False}
     with progress_bar("writing the report"):
-        write_report(fitted.model, path, **shown)
+        write_report(fitted.model, path, table=fitted.selection, warnings=texts, command=command, **shown)
 
 
 def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) -> dict[str, Any]:
@@ -340,11 +334,8 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
     outliers = model.outliers_ & tells_rows_apart(model)
     for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist():
         if outliers[i]:
-            g, k = int(model.row_labels_[i]), int(model.outlier_groups_[i])
-            line = {"row": str(table.row_names[i]), "cluster": g + 1, "outlier_score": round(float(scores[i]), 2)}
-            line |= {"n_values": int(model.n_values_[i]), "farthest_group": k + 1}
-            columns = [table.names[j] for j in Partition(model.column_labels_[g]).groups[k]]
-            farthest.append({**line, "columns": columns})
+            line = {"row": str(table.row_names[i]), "outlier_score": round(float(scores[i]), 2)}
+            farthest.append(line | {"n_values": int(model.n_values_[i])})
     return about | {
         "n_components": len(model.weights_),
         "weights": model.weights_,
@@ -378,18 +369,12 @@ def _print_summary(summary: dict[str, Any], fitted: Fitted) -> None:
     print(f"{summary['file']}: {summary['rows']} rows × {summary['columns']} numeric columns\n")
     if fitted.selection is not None:
         print(fitted.selection, end="\n\n")
-    n_lines = 0
-    for line in fitted.model.describe().splitlines():
-        n_lines = n_lines + 1 if line.startswith(" ") else 0
-        if n_lines < _LINES or line.startswith("  alone"):
-            print(line)
-        elif n_lines == _LINES:
-            print(f"  …: all groups are in {output.COLUMNS}")
+    print(answer(fitted.model, fitted.stability, fitted.selection))
     if summary.get("ari") is not None:
         print(f"\nAgreement of the clusters with {summary['label']}: adjusted Rand index {summary['ari']:.3f}")
     if summary.get("farthest"):
         names = ", ".join(row["row"] for row in summary["farthest"])
         print(f"\n{summary['outliers']} outliers (see {output.ROWS}), farthest first: {names}")
-    if fitted.stability is not None:
+    if fitted.stability is not None and fitted.stability.clusters is not None:
         print(f"\n{fitted.stability}")
     print(f"\nWritten to {summary['folder']}: {', '.join(summary['files'])}")

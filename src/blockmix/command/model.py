@@ -55,7 +55,7 @@ def predict_rows(options: PredictOptions) -> None:
 
     lines: Any = noted(row_lines(model, X, table.row_names, new=True))
     if whole is not None:
-        head, lines = appended(whole, table.taken, head, lines)
+        head, lines = appended(whole, table, model, head, lines)
     with progress_bar("assigning rows to clusters", rows=X), compiling():
         if options.out is None:
             write_csv(sys.stdout, head, lines, options.raw_text)

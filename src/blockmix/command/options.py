@@ -53,7 +53,7 @@ class Option:
 COUNT = {"min": 1}  # limits of a number
 SEED = Option("Random seed; the same seed gives the same result.", "N", limits={"min": 0, "max": 2**32 - 1})
 LABEL = Option("Column of known classes: not fitted, but compared with the clusters.", "COL", basic=True)
-APPEND = Option("Also write the whole table with cluster, probability and outlier score of each row.", basic=True)
+APPEND = Option("Write the whole table with the cluster, probability and group scores of each row.", basic=True)
 GROUPS = Option(f"Number of column groups, or a rule: {', '.join(RULES)}.", "N|RULE", RULES, numbers=True)
 SHRINKAGE = Option("Shrinks covariances towards the diagonal; for few rows.", "A", limits={"min": 0, "max": 0.99})
 TOP_VARIANCE = Option(

@@ -25,9 +25,6 @@ from blockmix.partition import FloatArray
 TOPIC_HEAD: tuple[str, ...] = ("row", "topic", "probability")
 _AGREEMENT = 0.75  # share of the documents on which two halves must agree
 _LEAST_DOCUMENTS = 8  # for each topic
-_SHOWN_SETS = 8  # of terms, printed
-_SHOWN_DOCUMENTS = 2  # of a topic, printed
-_SHOWN_TEXT = 140  # characters of a document, printed
 
 
 def fit_topics(options: TopicOptions, line: str) -> None:
@@ -75,7 +72,7 @@ def fit_topics(options: TopicOptions, line: str) -> None:
         return
     if len(models) > 1:
         print("\n".join(_comparison(tried, place, reason)), end="\n\n")
-    print("\n".join(_printed(best, texts)))
+    print(best.summary())
     print(f"\nWritten to {out}: {', '.join(summary['files'])}")
 
 
@@ -203,18 +200,6 @@ def _comparison(tried: Sequence[dict[str, Any]], place: int, reason: str) -> Ite
         mark = "*" if i == place else " "
         yield f"{mark}{line['n_topics']:>7}{agreement:>11}{line['coherence']:>11.3f}  {_short(line['says'], 80)}"
     yield f"* {reason}"
-
-
-def _printed(model: TopicBiclustering, texts: Sequence[Any]) -> Iterator[str]:
-    """The summary of the model, typical documents of each topic, and the terms that hold together."""
-    yield model.summary()
-    yield "\nTypical documents:"
-    for g, topic in enumerate(model.topics_):
-        for i in topic.documents[:_SHOWN_DOCUMENTS]:
-            yield f"  topic {g}: {_short(' '.join(str(texts[i]).split()), _SHOWN_TEXT)}"
-    if model.stable_terms_:
-        sets = "; ".join(", ".join(terms[:6]) for terms in model.stable_terms_[:_SHOWN_SETS])
-        yield f"\nTerms that two halves of the documents group together as well: {sets}"
 
 
 def _short(text: str, width: int) -> str:

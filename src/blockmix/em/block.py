@@ -294,7 +294,7 @@ class BlockFamily:
 
         Also returned are the exponents that were refused: they are not tried again in the next regroup.
         """
-        powers, _ = best_powers(rows, old, self.shared)
+        powers = best_powers(rows, old, self.shared)
         if powers is None:
             return None, frozenset()
         tried = frozenset([_digest(powers.exponents)])

@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import beta, f
 
-from blockmix.blocks.blocks import SMALL, Blocks, block_of
+from blockmix.blocks.blocks import Blocks, block_of
+from blockmix.blocks.shapes import SMALL
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk
 from blockmix.rows.powers import Powers
@@ -82,8 +83,10 @@ class Parameters:
         """Numbers that follow from the covariances and are used in several places."""
         from blockmix.blocks.kernels import summaries
 
-        layout = self.blocks.layout
-        return Summaries(*summaries(self.weights, self.blocks.whiteners, layout.order, layout.blocks, layout.first))
+        layout, G = self.blocks.layout, len(self.weights)
+        written = Summaries(np.zeros(G), np.zeros(G), np.zeros(self.means.shape))
+        summaries(self.weights, self.blocks.whiteners, layout.order, layout.blocks, layout.first, *written)
+        return written
 
     def density(self, missing: bool) -> Density:
         """The arrays that compiled loops take; with inverse blocks if values may be missing."""

@@ -35,42 +35,54 @@ def exponent_price(total_weight: float) -> float:
     return 0.5 * math.log(max(total_weight, 2.0))
 
 
-def best_powers(rows: Rows, parameters: Parameters, shared: bool) -> tuple[Powers | None, float]:
+def best_powers(rows: Rows, parameters: Parameters, shared: bool) -> Powers | None:
     """The best powers of the columns, given the responsibilities of the parameters; None if they are present already.
 
     An exponent that gains less log-likelihood than its price and log p is 1: of many columns without skewness one in
-    thirty would earn the price alone. The number is what all of them gain beyond their price.
+    thirty would earn the price alone.
     """
     p = rows.n_columns
-    if rows not in _ends:
-        sample = rows.sample(max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // p)), np.random.RandomState(0))
-        _ends[rows] = ends(sample.X, sample.weights)
-    origin, step, able = _ends[rows]
-    columns = np.flatnonzero(able)
-    if not len(columns):
-        return None, 0.0
-    best = np.ones(len(columns))
-    tries = np.arange(0, 2 + _COARSE, _COARSE)[:, None], np.arange(-_AROUND, _AROUND + 1)[:, None] * _FINE
-    for offsets, about in zip(tries, (0, 1), strict=True):
-        exponents = np.append(np.clip(offsets + about * best, 0, 2), np.ones((1, len(columns))), axis=0)
-        side = (exponents > 1).astype(np.intp)
-        candidates = exponents, origin[side, columns], step[side, columns]
-        gains = _gains(
-            rows.map_sum(partial(_candidate_sums, parameters=parameters, columns=columns, tried=candidates)), shared
-        )
-        chosen = gains.argmax(axis=0), np.arange(len(columns))
-        best = exponents[chosen]
-    beyond = gains[chosen] - gains[-1] - exponent_price(rows.total_weight)
-    paid = (beyond > np.log(p)) & (best != 1)
+    columns, gains, candidates = _tried(rows, parameters, shared, fine=True)
+    chosen = gains.argmax(axis=0), np.arange(len(columns))
+    paid = gains[chosen] - gains[-1] > exponent_price(rows.total_weight) + math.log(p)
     exponents, origins, steps = np.ones(p), np.zeros(p), np.ones(p)
     for values, new in zip((exponents, origins, steps), candidates, strict=True):
         values[columns[paid]] = new[chosen][paid]
     old = np.ones(p) if parameters.powers is None else parameters.powers.exponents
     if np.array_equal(old != 1, exponents != 1) and np.abs(old - exponents).max() <= _FINE:
-        return None, 0.0
-    made = Powers(exponents, origins, steps, np.zeros(p), np.ones(p))
-    measured = rows.replace(powers=made).measured()
-    return Powers(exponents, origins, steps, measured.location, measured.scale), float(beyond[paid].sum())
+        return None
+    measured = rows.replace(powers=Powers(exponents, origins, steps, np.zeros(p), np.ones(p))).measured()
+    return Powers(exponents, origins, steps, measured.location, measured.scale)
+
+
+def power_gain(rows: Rows, parameters: Parameters, shared: bool) -> float:
+    """Log-likelihood that powers of the columns gain beyond their price, given the clusters, if columns are independent.
+
+    A signal that is cheap: exponents are tried in steps of a quarter.
+    """
+    _, gains, _ = _tried(rows, parameters, shared, fine=False)
+    beyond = gains.max(axis=0, initial=-np.inf) - gains[-1] - exponent_price(rows.total_weight)
+    return float(beyond[beyond > math.log(rows.n_columns)].sum())
+
+
+def _tried(rows: Rows, parameters: Parameters, shared: bool, fine: bool) -> tuple[IntArray, FloatArray, Candidates]:
+    """Columns that may have powers, log-likelihoods (C, columns) of the last candidates, of which the last is 1."""
+    if rows not in _ends:
+        size = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
+        sample = rows.sample(size, np.random.RandomState(0))
+        _ends[rows] = ends(sample.X, sample.weights)
+    origin, step, able = _ends[rows]
+    columns = np.flatnonzero(able)
+    best = np.zeros(len(columns))
+    around = np.arange(-_AROUND, _AROUND + 1)[:, None] * _FINE
+    for offsets in (np.arange(0, 2 + _COARSE, _COARSE)[:, None], *([around] if fine else [])):
+        exponents = np.append(np.clip(best + offsets, 0, 2), np.ones((1, len(columns))), axis=0)
+        side = (exponents > 1).astype(np.intp)
+        candidates = exponents, origin[side, columns], step[side, columns]
+        sums = partial(_candidate_sums, parameters=parameters, columns=columns, tried=candidates)
+        gains = _gains(rows.map_sum(sums), shared)
+        best = exponents[gains.argmax(axis=0), np.arange(len(columns))]
+    return columns, gains, candidates
 
 
 def _gains(sums: FloatArray, shared: bool) -> FloatArray:

@@ -355,9 +355,10 @@ def from_scatter(
         counts = np.where(empty, least, counts)
     added = added + layout.n_sharing * (prior.shrinkage + prior.ridge)
     divisors = counts + layout.n_sharing * prior.shrinkage
-    variances = normalize(scatter, mass, shift, added, divisors, layout.order, layout.blocks, layout.first)
+    normalize(scatter, mass, shift, added, divisors, layout.order, layout.blocks, layout.first)
+    variances = scatter[layout.diagonal]
     if not (variances > NO_VARIANCE).all():
-        raise ValueError(SINGULAR.format(int(np.argmin(variances))))
+        raise ValueError(SINGULAR.format(int(np.argmin(variances)) // means.shape[1]))
     blocks, _ = best_blocks(layout, scatter, states)
     if not prior.ridge + prior.shrinkage:
         for place in layout.distinct_blocks.tolist():

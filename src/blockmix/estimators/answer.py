@@ -163,8 +163,8 @@ def answer(model: Any, stability: Stability | None = None, table: Any = None) ->
     """
     names, is_mixture = column_names(model), hasattr(model, "weights_")
     G = len(model.weights_) if is_mixture else 1
+    check_names(model, G)
     groups, alone = _groups(model, stability)
-    check_names(model, G, groups)
     clusters: list[tuple[str, int, str]] = []
     if G > 1:
         centers, sizes = Centers.of(model), np.bincount(model.row_labels_, minlength=G).tolist()
@@ -187,10 +187,10 @@ def named(model: Any, kind: str, number: int) -> str:
     return str(getattr(model, "names_", {}).get(name, name[0].upper() + name[1:]))
 
 
-def check_names(model: Any, G: int, groups: Iterable[GroupAnswer]) -> None:
+def check_names(model: Any, G: int) -> None:
     """Raise a ValueError unless `names_` names clusters and groups that there are."""
-    possible = {f"cluster {g + 1}" for g in range(G)} | {f"group {group.number + 1}" for group in groups}
-    given = getattr(model, "names_", {})
+    given, n_groups = getattr(model, "names_", {}), int(group_numbers(model).max()) + 1
+    possible = {f"cluster {g + 1}" for g in range(G)} | {f"group {k + 1}" for k in range(n_groups)}
     if not isinstance(given, dict) or not {*given} <= possible:
         wrong = given if not isinstance(given, dict) else next(key for key in given if key not in possible)
         raise ValueError(f"names_ has {wrong!r}: give a dict such as {{'cluster 1': 'calm', 'group 2': 'sleep'}}")
@@ -287,8 +287,9 @@ def _marks(centers: Centers, g: int, names: Sequence[str]) -> str:
             continue
         sizes = np.abs(centers.apart[g, columns])
         columns, sizes = columns[sizes >= 0.5 * sizes.max()], sizes[sizes >= 0.5 * sizes.max()]
-        listed = ranged([names[j] for j in np.sort(columns)]) if len(columns) > _MARKS else []
-        shown = listed if 0 < len(listed) <= _MARKS else [names[j] for j in columns[:_MARKS]]
+        listed = ranged([names[j] for j in np.sort(columns)])
+        shorter = len(listed) <= _MARKS and len(listed) < len(columns)
+        shown = listed if shorter else [names[j] for j in columns[:_MARKS]]
         reach = f"{sign}{sizes.min():.1f}" + (f" to {sign}{sizes.max():.1f}" if np.ptp(sizes) >= 0.05 else "")
         parts.append(f"{word} {', '.join(shown)} ({reach} sd)")
     return "; ".join(parts) or "no mean stands out: its columns vary together in another way"
@@ -367,35 +368,35 @@ def _cut(line: str) -> str:
 
 def column_table(model: Any) -> Any:
     """The groups of the columns as a pandas data frame; see `Mixture.column_table`."""
-    names, numbers = np.array(column_names(model), dtype=object), group_numbers(model)
+    names, numbers = np.array(column_names(model), dtype=object), aligned_labels(np.atleast_2d(model.column_labels_))
     rows = numbers[:1] if getattr(model, "shared_covariance", False) else numbers
-    pandas, p = needed("pandas", "app"), len(names)
-    groups = pandas.array(rows.ravel() + 1, dtype="Int64")
-    groups[rows.ravel() < 0] = pandas.NA
-    sizes = np.concatenate([np.where(row < 0, 1, np.bincount(row + 1)[row + 1]) for row in rows])
-    columns = {"column": np.tile(names, len(rows)), "group": groups, "size": sizes}
-    columns |= {"loading": column_loadings(model)[: len(rows)].ravel()}
+    sizes = np.concatenate([np.bincount(row)[row] for row in rows])
+    columns: dict[str, Any] = {"column": np.tile(names, len(rows)), "group": rows.ravel() + 1, "size": sizes}
+    columns["loading"] = column_loadings(model)[: len(rows)].ravel()
     if any(key.startswith("group") for key in getattr(model, "names_", {})):
-        columns["name"] = ["alone" if k < 0 else named(model, "group", k) for k in rows.ravel().tolist()]
-    frame = pandas.DataFrame(columns)
+        pairs = zip(rows.ravel().tolist(), sizes.tolist(), strict=True)
+        columns["name"] = [named(model, "group", k) if size > 1 else "alone" for k, size in pairs]
+    frame = needed("pandas", "app").DataFrame(columns)
     if len(rows) > 1:
-        frame.insert(0, "cluster", np.repeat(np.arange(1, len(rows) + 1), p))
+        frame.insert(0, "cluster", np.repeat(np.arange(1, len(rows) + 1), len(names)))
     return frame
 
 
-def row_table(model: Any, X: Any) -> Any:
+def row_table(model: Any, index: Any, z: FloatArray, described: Sequence[dict[str, Any]]) -> Any:
     """Cluster, probability and distance of the rows as a pandas data frame; see `Mixture.row_table`."""
-    z, G = model.predict_proba(X), len(model.weights_)
-    labels, index = z.argmax(axis=1), getattr(X, "index", None)
+    labels, G = z.argmax(axis=1), z.shape[1]
     columns: dict[str, Any] = {"cluster": labels + 1}
     if any(key.startswith("cluster") for key in getattr(model, "names_", {})):
         columns["name"] = [named(model, "cluster", g) for g in labels.tolist()]
     columns["probability"] = z.max(axis=1) if G < 2 or model.n_features_in_ <= len(model.row_labels_) else np.nan
-    if hasattr(model, "group_distances"):
-        distances, columns_of = model.group_distances(X), group_texts(model)
-        far = np.nan_to_num(distances, nan=-1.0).argmax(axis=1)
-        columns |= {"outlier_score": np.nansum(distances, axis=1), "outlier": model.outliers(X)}
-        columns["farthest_group"] = [columns_of[g][k] for g, k in zip(labels.tolist(), far.tolist(), strict=True)]
+    if all(described):
+        scores, groups, seen = (
+            np.concatenate([part[name] for part in described])
+            for name in ("outlier_scores_", "outlier_groups_", "n_values_")
+        )
+        limits = model._outlier_limits(new=not np.array_equal(scores, model.outlier_scores_, equal_nan=True))
+        columns |= {"outlier_score": scores, "outlier": scores > limits[labels, seen]}
+        columns["farthest_group"] = label_numbers(model)[labels, groups]
     return needed("pandas", "app").DataFrame(columns, index=None if callable(index) else index)
 
 
@@ -409,10 +410,9 @@ def column_loadings(model: Any) -> FloatArray:
     return np.stack([leading_loadings(*pair) for pair in pairs])
 
 
-def group_texts(model: Any) -> list[list[str]]:
-    """The name of each group of each cluster by its label, or that of the column if it is alone."""
-    names, found = column_names(model), []
-    for labels, numbers in zip(np.atleast_2d(model.column_labels_), group_numbers(model), strict=True):
-        _, first = np.unique(labels, return_index=True)
-        found.append([names[j] if numbers[j] < 0 else named(model, "group", numbers[j]) for j in first.tolist()])
-    return found
+def label_numbers(model: Any) -> IntArray:
+    """Number of the group, from 1, of each label of each cluster, shape (G, most labels)."""
+    labels = np.atleast_2d(model.column_labels_)
+    numbers = np.zeros((len(labels), labels.max() + 1), dtype=np.intp)
+    np.put_along_axis(numbers, labels, aligned_labels(labels) + 1, axis=1)
+    return numbers

@@ -502,8 +502,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     def column_table(self) -> Any:
         """Cluster, column, group and its size, and loading, as a pandas data frame with a line per cluster and column.
 
-        Clusters and groups count from 1, and groups that share most columns have one number in all clusters; it is
-        missing for a column alone. The loading is the correlation with the strongest factor of the group. Where all
+        Clusters and groups count from 1, and groups that share most columns have one number in all clusters. A column
+        alone is a group of size 1. The loading is the correlation with the strongest factor of the group. Where all
         clusters have the same groups, because they share a covariance, there is one line per column.
         """
         check_is_fitted(self)
@@ -514,8 +514,13 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
         The probability is missing where it cannot be known, with more columns than rows.
         """
-        check_is_fitted(self)
-        return row_table(self, X)
+        z, describe = (
+            self.predict_proba(X),
+            partial(self._describe, parameters=self._parameters) if self._describe else None,
+        )
+        with one_blas_thread():
+            parts = rows_to_score(self, X).map(partial(labelled, scorer=self._scorer(), describe=describe))
+            return row_table(self, getattr(X, "index", None), z, [part for _, _, part in parts])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""

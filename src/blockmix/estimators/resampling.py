@@ -29,7 +29,8 @@ from blockmix.rows import Chunk, one_blas_thread
 
 BUCKETS = 256
 _LEAST_BUCKETS = 16
-_SECONDS = 5.0  # that resamples may take unasked
+QUICK = 100, 25  # resamples unasked, the most that take
+_SECONDS = 5.0
 _NUMBERS = 2**25  # of the statistics of all buckets: 256 MB
 
 Progress = Callable[[int, int], object]  # gets the number of resamples and refits that are done, and that of all
@@ -81,11 +82,11 @@ def mixture_stability(
 def quick_stability(model: Any, X: Any) -> Stability | None:
     """Resamples of the column groups alone, as many as take about five seconds; None for wider tables.
 
-    A resample takes about 0.13 µs per pair of columns and covariance. The number does not depend on a clock, so that
+    A resample takes up to 1 µs per pair of columns and covariance. The number does not depend on a clock, so that
     the same fit has the same page.
     """
     labels = np.unique(np.atleast_2d(model.column_labels_), axis=0)
-    n = next((n for n in (100, 25) if n * 1.3e-7 * len(labels) * labels.shape[1] ** 2 <= _SECONDS), 0)
+    n = next((n for n in QUICK if n * 1e-6 * len(labels) * labels.shape[1] ** 2 <= _SECONDS), 0)
     is_mixture = hasattr(model, "weights_")
     if n == 0 or not hasattr(model, "stability") or labels.shape[1] < 2:
         return None

@@ -21,7 +21,7 @@ from blockmix.report.subject import MAX_ROWS, Subject, encoded, fractions
 from blockmix.report.traits import trait_lines
 
 MAX_SIDE = 800  # pixels of one map: few screens show it wider
-_MAX_MAP_PIXELS = 2_400_000  # of all correlation maps together: 3.2 MB as base64
+_MAX_MAP_PIXELS = 1_200_000  # of all correlation maps together: 1.6 MB as base64
 _MAX_BOARD_ROWS = 480  # rows of pixels of the checkerboard
 _MARKS = 8  # columns of each direction that mark a cluster
 _PROFILES = 24  # groups of all components whose scores are shown, the largest of each

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from blockmix.metrics import adjusted_rand
-from blockmix.partition import FloatArray, IntArray
+from blockmix.partition import BoolArray, FloatArray, IntArray
 
 _LISTED = 20  # classes; the smallest of more are added up
 # Missing values of Python, NumPy and pandas by their text: pandas.NA cannot be compared with anything.
@@ -37,6 +37,18 @@ class Trait(NamedTuple):
     classes: list[str] | None
     values: FloatArray | IntArray
     is_date: bool = False
+
+    @property
+    def known(self) -> BoolArray:
+        """Which rows have a value, shape (N,)."""
+        return np.asarray(np.isfinite(self.values) if self.classes is None else self.values >= 0)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it has several values, and fewer classes than would name the rows."""
+        classes = self.classes or ()
+        values = self.values[self.known]
+        return len(values) > 0 and values.min() < values.max() and not (classes and classes[-1].endswith(" others"))
 
 
 def trait_of(name: str, given: ArrayLike) -> Trait:
@@ -83,7 +95,7 @@ def _number(text: str) -> float:
 
 def trait_section(trait: Trait, labels: IntArray, G: int, sample: IntArray) -> dict[str, Any]:
     """Rows by cluster and class, or mean and deviation by cluster, and the color of each row of the sample."""
-    values, is_known = trait.values, trait.values >= 0 if trait.classes else np.isfinite(trait.values)
+    values, is_known = trait.values, trait.known
     known, clusters = values[is_known], labels[is_known]
     made: dict[str, Any] = {"name": trait.name, "classes": trait.classes, "unknown": int((~is_known).sum())}
     if trait.classes is None:
@@ -136,4 +148,4 @@ def _cramer(counts: IntArray) -> float:
 def traits_of(given: Mapping[str, Any] | None) -> list[Trait]:
     """The traits that say something: those with a value for some row."""
     found = [trait_of(str(name), given[name]) for name in given] if given is not None else []
-    return [trait for trait in found if (trait.values >= 0 if trait.classes else np.isfinite(trait.values)).any()]
+    return [trait for trait in found if trait.known.any()]

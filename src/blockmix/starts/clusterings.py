@@ -29,6 +29,7 @@ SEEDS = 24  # drawn partitions: on Olive k-means never leads to the best mixture
 _RESTARTS = 3  # of k-means where EM goes on from it
 _WIDE_RESTARTS = 10  # of k-means where EM does not leave it
 _AXES = 5  # principal components that k-means is run on where columns outnumber rows
+_BIMODAL = 200  # columns that clusters of few rows are looked for in
 _CLIP = 3.0  # deviations, estimated by the median absolute deviation, beyond which values are clipped
 _NORMAL = 1.4826  # deviation of a normal variable in units of its median absolute deviation
 _TRIM = 0.1  # weight of the farthest rows that the first M-step leaves out
@@ -295,8 +296,8 @@ def clusterings(
     """Partitions for EM to begin with, by name.
 
     K-means; k-means on clipped columns, which outliers do not attract; and the same without the tenth of the rows that
-    is farthest from its centers. Equal partitions are returned once. With more columns than rows the partition of
-    `least_inertia` alone.
+    is farthest from its centers. With more columns than rows `least_inertia`, and k-means and Ward on the most bimodal
+    columns. Equal partitions are returned once.
 
     Examples
     --------
@@ -307,13 +308,50 @@ def clusterings(
     ['least inertia']
     """
     if X.shape[1] > len(X):
-        return {"least inertia": least_inertia(X, weights, n_components, rng)}
+        some = X[:, bimodal(X, weights)]
+        return unequal(
+            {
+                "least inertia": least_inertia(X, weights, n_components, rng),
+                "bimodal columns": kmeans(some, weights, n_components, rng, _WIDE_RESTARTS),
+                "bimodal tree": hierarchical(some, weights, n_components, rng),
+            }
+        )
     clipped = clip(X)
     plain = kmeans(X, weights, n_components, rng, _RESTARTS)
     robust = kmeans(clipped, weights, n_components, rng, _RESTARTS)
-    same = np.count_nonzero(plain.T @ robust) == n_components
-    partitions = {"kmeans": plain} if same else {"kmeans": plain, "clipped": robust}
+    partitions = unequal({"kmeans": plain, "clipped": robust})
     return {**partitions, "trimmed": trimmed(X, clipped, weights, robust)}
+
+
+def unequal(partitions: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """The first of each partition, whatever the numbers of its clusters."""
+    kept: dict[str, FloatArray] = {}
+    for name, z in partitions.items():
+        if all(np.count_nonzero(z.T @ other) > z.shape[1] for other in kept.values()):
+            kept[name] = z
+    return kept
+
+
+def bimodal(X: FloatArray, weights: FloatArray) -> IntArray:
+    """The 200 columns of which one cut explains the largest share of the variance, as it does of a mixture of two.
+
+    A cut after n of N sorted rows explains S² N / (n (N − n)), where S is the sum of the first n deviations.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0], [1, 0], [2, 9], [3, 9]])
+    >>> bimodal(X, np.ones(4))
+    array([1, 0])
+    """
+    order = np.argsort(X, axis=0, kind="stable")
+    w = weights.astype(float)[order]
+    deviations = np.take_along_axis(X, order, axis=0) - (weights @ X) / weights.sum()
+    below, total = np.cumsum(w, axis=0)[:-1], float(weights.sum())
+    sums = np.cumsum(w * deviations, axis=0)[:-1]
+    inside = (below > 0) & (below < total)
+    between = np.where(inside, sums**2, 0.0) / np.where(inside, below * (total - below), 1.0)
+    share = between.max(axis=0) / np.maximum((w * deviations**2).sum(axis=0), np.finfo(float).tiny)
+    return np.asarray(np.argsort(-share, kind="stable")[:_BIMODAL])
 
 
 def by_ranks(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:
