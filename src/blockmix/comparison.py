@@ -32,6 +32,7 @@ _WORDS = {
     ("tails", "t"): "heavy tails",
 }
 _PLAIN = ("linear", "normal")  # values that need no words
+_EQUAL = 2.0  # difference of a criterion below which the kind with fewer parameters is preferred
 LEVEL = 6.0  # difference of a criterion below which models are called level
 _NAMED = 3  # models in the sentence
 STABILITY_NOTE = (
@@ -158,7 +159,11 @@ class SelectionTable:
         return sorted(sound, key=lambda row: float(getattr(row, self.criterion)))
 
     def _smallest(self) -> SelectionRow | None:
-        return next(iter(self._comparable()), None)
+        """The row of smallest criterion; a kind with fewer parameters if it is within 2, where a seed would decide."""
+        rows = self._comparable()
+        near = [row for row in rows if getattr(row, self.criterion) <= getattr(rows[0], self.criterion) + _EQUAL]
+        near = [row for row in near if row is rows[0] or row.kind != rows[0].kind]
+        return min(near, key=lambda row: (row.n_parameters or 0, getattr(row, self.criterion)), default=None)
 
     @property
     def best_estimator_(self) -> Any:
@@ -253,8 +258,9 @@ class SelectionTable:
             less = value - getattr(smallest, name)
             text = f"{smallest.words} have a smaller {name} by {less:.1f}, but tables drawn from the model of"
             return f"{text} {best.words} show as much by chance"
-        smaller = [row for row in self.rows if getattr(row, name) < value]
-        text = f"{best.words}: smallest {name}"
+        least = getattr(self._comparable()[0], name)
+        smaller = [row for row in self.rows if getattr(row, name) < min(value, least)]
+        text = f"{best.words}: {'smallest' if value == least else 'fewest parameters of those level in'} {name}"
         if any(not row.sound for row in smaller):
             text += " of the fits with enough rows in each component"
         others = dict[str, SelectionRow]()

@@ -56,7 +56,7 @@ def best_powers(rows: Rows, parameters: Parameters, shared: bool) -> Powers | No
 
 
 def power_gain(rows: Rows, parameters: Parameters, shared: bool) -> float:
-    """Log-likelihood that powers of the columns gain beyond their price, given the clusters, as if they were independent.
+    """Log-likelihood that powers of the columns gain beyond their price, given the clusters, as if independent.
 
     A signal that is cheap: exponents are tried in steps of a quarter.
     """

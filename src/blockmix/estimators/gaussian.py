@@ -375,8 +375,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     def powered(self, X: ArrayLike) -> FloatArray:
         """Rows with powers of their columns, the space of `means_` and `covariances_`; X itself without powers."""
-        values, powers = self._array(X), self._parameters.powers
-        return values if powers is None else powers.of(values).astype(values.dtype)
+        return self._modelled(X)
 
     def _unpowered(self, Y: FloatArray) -> FloatArray:
         powers = self._parameters.powers

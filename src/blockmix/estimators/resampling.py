@@ -120,7 +120,7 @@ def least_stable(
 
 
 def drawn_like(model: Any, X: FloatArray, seed: int) -> FloatArray:
-    """A table like X, shape (N, p), whose rows in each component of a mixture are normal.
+    """A table like X, shape (N, p), whose rows in each component of a mixture are normal, or their powers are.
 
     They have the whole covariance of the rows of the component: correlations that few rows hide from the model would
     otherwise be taken for clusters. Missing values stay where they are, and columns of repeated values have values of
@@ -132,10 +132,13 @@ def drawn_like(model: Any, X: FloatArray, seed: int) -> FloatArray:
         for g in np.unique(labels).tolist():
             drawn[labels == g] = model._sample_component(g, int((labels == g).sum()), rng)
         complete = model.impute(X) + drawn - model.impute(np.where(missing, np.nan, drawn))
+    powers = model._parameters.powers
+    complete = complete if powers is None else powers.of(complete)
     for g in np.unique(labels).tolist():
         part = complete[labels == g]
         mean, n = part.mean(axis=0), len(part)
         drawn[labels == g] = mean + rng.standard_normal((n, n)) @ (part - mean) / np.sqrt(n)
+    drawn = drawn if powers is None else powers.inverse(drawn)
     for j in model.resolution_.columns.tolist():
         values = np.unique(X[~missing[:, j], j])
         drawn[:, j] = values[np.searchsorted((values[1:] + values[:-1]) / 2, drawn[:, j])]

@@ -99,11 +99,12 @@ def differences(subject: Subject) -> dict[str, Any] | None:
             central = np.abs(R).sum(axis=0).round(9).argmax()  # two columns tie: the first, whatever the rounding
             signs = np.where(R[central] < 0, -1.0, 1.0)
             scores[-1].append(np.round(centers.standardized[:, group] @ signs / len(group), 3).tolist())
+    centers_of = getattr(subject.model, "centers_", subject.model.means_)  # in the units of the columns
     return {
         "columns": np.round(centers.apart, 3).tolist(),
         "marks": [[part.tolist() for part in centers.marks(g, _MARKS)] for g in range(len(centers.weights))],
         "singled": [np.flatnonzero(own).tolist() for own in centers.singled],
-        "means": [[float(f"{value:.4g}") for value in row] for row in subject.model.means_.astype(float).tolist()],
+        "means": [[float(f"{value:.4g}") for value in row] for row in centers_of.astype(float).tolist()],
         "groups": scores,
     }
 
