@@ -45,6 +45,7 @@ test: $(READY)
 
 # One thread: the matrices of the gallery are small.
 docs: $(DOCS)
+	rm -rf docs/api/generated docs/gallery
 	OMP_NUM_THREADS=1 $(RUN) -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	$(RUN) -m pytest -q tests/test_site.py
 	@echo "open docs/_build/html/index.html"

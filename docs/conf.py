@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from importlib.metadata import version as installed
 from typing import Any
@@ -54,6 +55,7 @@ html_theme_options: dict[str, Any] = {
     "navbar_align": "left",
     "header_links_before_dropdown": 5,
     "show_prev_next": False,
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "gallery/index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
@@ -87,6 +89,8 @@ warnings.filterwarnings("error", module="blockmix")
 def _escape_bars(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Keep |x| as mathematics: reStructuredText takes bars for a substitution."""
     for i, line in enumerate(lines):
+        line = re.sub(r":ref:`([^<`]+) <\w+>`", r"\1", line)  # scikit-learn's labels, in methods that it defines
+        lines[i] = line
         if ">>>" not in line:
             parts = line.split("``")  # every other part is code
             lines[i] = "``".join(part if j % 2 else part.replace("|", r"\|") for j, part in enumerate(parts))
@@ -94,8 +98,10 @@ def _escape_bars(app: Any, what: str, name: str, obj: object, options: object, l
 
 # What people search for, and the page that answers it first: entries of the index outrank other results.
 ANSWERS = {
-    "survey": ["survey", "questionnaire", "likert", "latent profile", "psychometrics"],
-    "genes": ["genes", "module", "eigengene", "WGCNA modules"],
+    "survey": ["survey", "questionnaire", "likert", "psychometrics"],
+    "guide/profiles": ["latent profile", "latent profiles", "latent class"],
+    "genes": ["genes", "cells"],
+    "guide/modules": ["module", "modules", "eigengene"],
     "reviews": ["reviews", "texts"],
     "guide/missing": ["missing", "missing values", "NaN", "FIML"],
     "guide/outliers": ["outlier", "outliers"],

@@ -25,7 +25,16 @@ from blockmix.command.options import ReadingOptions
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
 
-MIXTURE = {"model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"}
+MIXTURE = {
+    "model.blockmix",
+    "rows.csv",
+    "columns.csv",
+    "scores.csv",
+    "associations.csv",
+    "groups.csv",
+    "summary.json",
+    "report.html",
+}
 
 
 def wine() -> pd.DataFrame:

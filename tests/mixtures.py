@@ -110,7 +110,8 @@ def two_clusters(seed: int = 0, n_rows: int = 80, apart: float = 3.0) -> tuple[A
 def family(
     rows: ArrayRows, n_groups: Any = 2, G: int = 2, prior: Prior | None = None, shared: bool = False, **settings: Any
 ) -> BlockFamily:
-    """The family of a `GaussianBiclustering`, with a small ridge if no prior is given."""
+    """The family of a `GaussianBiclustering`, with a small ridge if no prior is given; no common factors by default."""
+    settings = {"common_factors": 0} | settings
     model = GaussianBiclustering(G, n_groups, shared_covariance=shared, **settings)
     return replace(model._family(rows, np.ones(rows.n_columns)), prior=prior or Prior(ridge=1e-4))
 

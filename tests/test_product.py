@@ -1,4 +1,4 @@
-"""Features multiply: shapes of blocks × tails × powers × missing values × shared covariance × precision × weights × source.
+"""Features multiply: shapes × tails × powers × missing values × shared covariance × precision × weights × source.
 
 The trace never falls, the scores of the rows sum to the log-likelihood, and rows that are read in chunks give the fit
 of the whole table. What does not go together is refused by name.

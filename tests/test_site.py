@@ -93,9 +93,9 @@ FIRST = {
     "survey": "survey",
     "questionnaire": "survey",
     "likert": "survey",
-    "latent profile": "survey",
-    "eigengene": "genes",
-    "module": "genes",
+    "latent profile": "guide/profiles",
+    "eigengene": "guide/modules",
+    "module": "guide/modules",
     "missing": "guide/missing",
     "outlier": "guide/outliers",
 }

@@ -28,7 +28,7 @@ COMMANDS = {
 PICTURES = [
     ("answer.png", "survey", 1200, None, 545),
     ("survey_profiles.png", "survey", 1200, "#apart", 620),
-    ("genes.png", "genes", 1200, "#component-0", 560),
+    ("genes.png", "genes", 1200, "#component-0", 600),
     ("topics.png", "reviews", 1200, "#importance", 700),
     ("reviews_by.png", "reviews", 1200, "#by", 560),
     ("report.png", "wine", 1200, "#component-0", 560),

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import grouping, metrics, plotting, report
+    from blockmix.candidates import SelectionTable
     from blockmix.command import show_versions
-    from blockmix.comparison import SelectionTable
+    from blockmix.estimators.comparison import Comparison, compare
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.discriminant import BlockDiscriminantAnalysis
     from blockmix.estimators.factor import FactorBiclustering
     from blockmix.estimators.gaussian import GaussianBiclustering
     from blockmix.estimators.models import load
+    from blockmix.estimators.replication import Replication, plan, replicate
     from blockmix.estimators.topics import TopicBiclustering
     from blockmix.grouping import GroupingWarning
     from blockmix.partition import Partition
@@ -26,17 +28,22 @@ __version__ = "0.2.0"
 __all__ = [
     "BlockDiagonalCovariance",
     "BlockDiscriminantAnalysis",
+    "Comparison",
     "FactorBiclustering",
     "GaussianBiclustering",
     "GroupingWarning",
     "Partition",
+    "Replication",
     "SelectionTable",
     "SelectionWarning",
     "TopicBiclustering",
+    "compare",
     "grouping",
     "load",
     "metrics",
+    "plan",
     "plotting",
+    "replicate",
     "report",
     "select",
     "show_versions",
@@ -46,14 +53,19 @@ __all__ = [
 _HOMES = {
     "BlockDiagonalCovariance": "estimators.covariance",
     "BlockDiscriminantAnalysis": "estimators.discriminant",
+    "Comparison": "estimators.comparison",
     "FactorBiclustering": "estimators.factor",
     "GaussianBiclustering": "estimators.gaussian",
     "GroupingWarning": "grouping",
     "Partition": "partition",
-    "SelectionTable": "comparison",
+    "Replication": "estimators.replication",
+    "SelectionTable": "candidates",
     "SelectionWarning": "selection",
     "TopicBiclustering": "estimators.topics",
+    "compare": "estimators.comparison",
     "load": "estimators.models",
+    "plan": "estimators.replication",
+    "replicate": "estimators.replication",
     "select": "selection",
     "show_versions": "command",
 }

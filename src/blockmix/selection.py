@@ -20,10 +20,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from blockmix.comparison import CRITERIA, KINDS, SelectionProgress, SelectionRow, SelectionTable
+from blockmix.candidates import CRITERIA, KINDS, SelectionProgress, SelectionRow, SelectionTable, doubts
 from blockmix.em.loop import Outcome, Progress
-from blockmix.em.parameters import student_constants
 from blockmix.em.powers import power_gain
+from blockmix.em.tails import tail_gains
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.mixture import FitWarning, Mixture
 from blockmix.estimators.resampling import drawn_like, least_stable
@@ -39,7 +39,6 @@ _DRAWS = 39  # which a true gain exceeds: 1 in 40 by chance
 _CLEAR = 30.0  # difference of a criterion that needs no draws
 _LOST = 1 / 3  # of the likelihood
 _FURTHER = 1.5  # times the gain of a first step: what EM may gain in all, on simulated skewed and heavy-tailed tables
-_FREEDOMS, _SHRUNK = (2.0, 4.0, 8.0, 16.0, 32.0), np.geomspace(0.05, 1, 10)
 _OPEN = {"columns": ("linear", "power"), "tails": ("normal", "t")}  # kinds that are fitted where the rows ask for them
 
 
@@ -192,7 +191,7 @@ class _Search:
         table = SelectionTable(tuple(_of_same_kinds(done, {})), criterion, self)
         if draws and not texts:
             table = replace(table, _simpler=_simpler(table))
-        for message in (*messages, *map(SelectionWarning, texts or _warnings(table))):
+        for message in (*messages, *map(SelectionWarning, texts or doubts(table))):
             warnings.warn(message, stacklevel=3)
         return table
 
@@ -222,7 +221,7 @@ class _Search:
         """
         plain, other = _OPEN[name]
         sound = [row for row in done if row.sound and row.kind.get(name, plain) == plain and row.model is not None]
-        if not sound:
+        if not sound or _array(self) is None:  # from a file each gain is a pass, and each fit has starts of its own
             return
         rows = rows_to_score(sound[0].model, self.X, self.sample_weight).measured()
         waiting = [(row, gain) for row in sound if (gain := _GAINS[name](rows, row.model)) > 0]
@@ -230,9 +229,9 @@ class _Search:
         siblings = list[str]()
         while waiting:
             further = {kind: 1.2 * max(seen) if seen else _FURTHER for kind, seen in multiples.items()}
-            promised = [getattr(row, criterion) - further[_shares(row)] * gain for row, gain in waiting]
             promised = [
-                -np.inf if _asked(row) in siblings else p for (row, _), p in zip(waiting, promised, strict=True)
+                -np.inf if _asked(row) in siblings else getattr(row, criterion) - further[_shares(row)] * gain
+                for row, gain in waiting
             ]
             best = int(np.argmin(promised))
             if promised[best] >= _least(done, criterion):
@@ -324,10 +323,7 @@ def _least(rows: list[SelectionRow], criterion: str) -> float:
 
 
 def _pooled(row: SelectionRow, criterion: str, total: float) -> float:
-    """What a shared covariance promises: the price of the others is saved, a third of the likelihood is lost for good.
-
-    That is what the mean of the fitted covariances has less than they have themselves, before EM goes on with it.
-    """
+    """What a shared covariance promises: others are saved, and a third of what their mean loses is lost for good."""
     model = row.model
     covariances, weights = np.stack([block.dense() for block in model.blocks_]), model.weights_.astype(float)
     logdets = np.linalg.slogdet(covariances)[1]
@@ -353,19 +349,9 @@ def _power_gain(rows: Rows, model: Any) -> float:
 
 
 def _tail_gain(rows: Rows, model: Any) -> float:
-    """By how much BIC falls by heavy tails, given the clusters, if each covariance keeps its proportions.
-
-    With distances δ of the rows of a component and scale matrix aΣ it is the largest 2 Σ log t(x; ν, aΣ) −
-    2 Σ log n(x; Σ) of a grid, less the price of ν.
-    """
-    c, distances, labels = model.n_values_.astype(int), model.outlier_scores_.astype(float), model.row_labels_
-    weights = np.ones(len(c)) if rows.weights is None else rows.weights
-    gains = np.full(len(model.weights_), -np.inf)
-    for nu, a in product(_FREEDOMS, _SHRUNK):
-        constants = student_constants(np.array(nu), int(c.max()))[c]
-        logs = constants - 0.5 * ((nu + c) * np.log1p(distances / (a * nu)) + c * np.log(a) - distances)
-        gains = np.maximum(gains, 2 * np.bincount(labels, weights * logs, len(gains)))
-    return float(gains.sum()) - len(gains) * float(np.log(weights.sum()))
+    """By how much BIC falls by heavy tails, given the clusters, if each covariance keeps its proportions."""
+    gains = tail_gains(model.outlier_scores_.astype(float), model.n_values_, model.row_labels_, rows.weights)
+    return 2 * float(gains.sum()) - len(gains) * float(np.log(rows.total_weight))
 
 
 _GAINS: dict[str, Callable[[Rows, Any], float]] = {"columns": _power_gain, "tails": _tail_gain}
@@ -412,42 +398,3 @@ def _drawn_gain(table: SelectionTable, X: FloatArray, simple: SelectionRow, best
         for G in choices["n_components"]
     )
     return float(few - many) if np.isfinite(few) else -np.inf
-
-
-def _warnings(table: SelectionTable) -> list[str]:
-    """Reasons why the best row may not be the best."""
-    rows, criterion, best = table.rows, table.criterion, table._best_or_none()
-    if best is None:
-        return [f"none of the {len(rows)} fits succeeded; the first {rows[0].outcome}"]
-    texts, value = [], getattr(best, criterion)
-    if best.degenerate:
-        # The outcome names the component and the remedy, which depend on the estimator.
-        texts.append(f"all fits are degenerate, so their criteria say little; the best is {best.outcome}")
-    elif best.few_rows:
-        texts.append(
-            f"every fit has a component of too few rows, so their criteria say little; the best {best.outcome}"
-        )
-    if passed := [row for row in rows if not row.sound and getattr(row, criterion) < value]:
-        texts.append(
-            f"{len(passed)} of {len(rows)} candidates have a smaller {criterion} than the best, but components "
-            f"with too few rows, so their {criterion} means little; the first is {passed[0].outcome}"
-        )
-    normal = [getattr(row, criterion) for row in rows if row.model is not None and row.kind.get("tails") == "normal"]
-    if normal and best.kind["tails"] == "t":
-        texts.append(
-            f'tails="t" has the smallest {criterion}, {value:.1f} against {min(normal):.1f}: some rows '
-            "are far away, or the clusters are not normal. See outliers_ of the model, and count clusters with care: "
-            f"{criterion} may pay for their tails with more clusters"
-        )
-    limits = {"n_components": len(best.model.row_labels_), "n_column_groups": best.model.n_features_in_}
-    for name, limit in limits.items():
-        chosen = getattr(best, name)
-        values = {getattr(row, name) for row in rows if isinstance(getattr(row, name), int)}
-        if len(values) < 2 or chosen not in (min(values), max(values)) or chosen in (1, limit):
-            continue
-        beyond = (chosen + 1, min(chosen + 4, limit + 1)) if chosen == max(values) else (max(1, chosen - 3), chosen)
-        texts.append(
-            f"the smallest {criterion} is at {name}={chosen}, the edge of {min(values)} … {max(values)} tried: "
-            f"try more, by extend({name}=range({beyond[0]}, {beyond[1]})) of the table"
-        )
-    return texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import oracles
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import stacked, unpacked
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import multivariate_normal
 from strategies import Matrix, covariance, covariances, partitions, rescaled, seeds
 
 from blockmix.blocks.blocks import SMALL, Blocks, Layout, block_of, cholesky, factorized
@@ -40,7 +40,6 @@ def test_matrices_are_the_sum_of_the_papers_terms(case: tuple[Matrix, Partition]
     assert_allclose(relative(blocks.dense(), S), relative(sigma, S), atol=1e-12)
     assert (blocks.dense()[sigma == 0] == 0).all()
     assert [block.shape for block in blocks.blocks] == [(c, c) for c in partition.sizes]
-    assert_allclose(blocks.factor() @ blocks.factor().T, blocks.dense(), rtol=1e-9)
     assert_allclose(blocks.variances, np.diag(S), rtol=1e-9)
     assert blocks.layout.n_parameters == oracles.n_parameters(partition.labels)
     assert blocks.layout.partition_price == pytest.approx(oracles.partition_price(partition.labels))
@@ -52,22 +51,32 @@ def test_matrices_are_the_sum_of_the_papers_terms(case: tuple[Matrix, Partition]
     assert_allclose(pickle.loads(pickle.dumps(blocks)).precision(), blocks.precision())
 
 
-@given(cases(), seeds)
-def test_density_is_scipys(case: tuple[Matrix, Partition], seed: int) -> None:
+@given(cases(), seeds, st.integers(1, 3))
+def test_common_factors_add_to_the_blocks(case: tuple[Matrix, Partition], seed: int, q: int) -> None:
     S, partition = case
-    rng, deviations = np.random.default_rng(seed), np.sqrt(np.diag(S))
-    mean = rng.standard_normal(len(S))
-    X = mean + rng.standard_normal((5, len(S))) * deviations
-    blocks = Blocks.of(S, partition)
-    # SciPy sees the standardized columns: it would call the badly scaled S singular. The rest is the Jacobian.
-    dense = multivariate_normal(mean / deviations, oracles.block_diagonal(relative(S, S), partition.labels))
-    wanted = np.atleast_1d(dense.logpdf(X / deviations)) - np.log(deviations).sum()
-    assert_allclose(blocks.log_density(X, mean), wanted, rtol=1e-8)
-    assert blocks.logdet == pytest.approx(dense.cov_object.log_pdet + 2 * np.log(deviations).sum(), rel=1e-8, abs=1e-8)
-    constant = len(S) * np.log(2 * np.pi) + blocks.logdet
-    assert_allclose(blocks.squared_distances(X - mean), -2 * wanted - constant, rtol=1e-6, atol=1e-6)
-    whole = np.ones((1, len(S)), dtype=int)
-    assert_allclose(blocks.log_density(whole, mean), blocks.log_density(whole.astype(float), mean))
+    rng, p = np.random.default_rng(seed), len(S)
+    deviations = np.sqrt(np.diag(S))
+    loadings = rng.standard_normal((p, q)) * deviations[:, None]
+    plain = Blocks.of(S, partition, 0.3)
+    blocks = replace(plain, loadings=loadings[None])
+    sigma = relative(plain.dense() + loadings @ loadings.T, S)
+    assert_allclose(relative(blocks.dense(), S), sigma, atol=1e-10)
+    assert_allclose(blocks.variances / deviations**2, np.diag(sigma), rtol=1e-9)
+    assert blocks.logdet == pytest.approx(
+        np.linalg.slogdet(sigma)[1] + 2 * np.log(deviations).sum(), rel=1e-7, abs=1e-7
+    )
+    assert_allclose(blocks.precision() * np.outer(deviations, deviations), np.linalg.inv(sigma), rtol=1e-5, atol=1e-5)
+    # β = ΛᵀΣ⁻¹ and M⁻¹ = I − βΛ.
+    slopes = (loadings / deviations[:, None]).T @ np.linalg.inv(sigma)
+    assert_allclose(blocks.scoring.slopes[0] * deviations, slopes, rtol=1e-5, atol=1e-5)
+    assert_allclose(blocks.scoring.rest[0], np.eye(q) - slopes @ (loadings / deviations[:, None]), atol=1e-5)
+    canonical = blocks.canonical()
+    assert_allclose(relative(canonical.dense(), S), sigma, atol=1e-9)
+    inner = canonical.common.T @ plain.precision() @ canonical.common
+    assert_allclose(inner, np.diag(np.diag(inner)), atol=1e-6 * inner.max())
+    assert blocks.n_loadings == p * q - q * (q - 1) // 2 and blocks.remaining.n_loadings == 0
+    s = rescaled(rng, p)
+    assert_allclose(relative(blocks.scaled(s).dense() / np.outer(s, s), S), sigma, atol=1e-9)
 
 
 @pytest.mark.parametrize("labels", [[0, 0, 0, 0, 0], [0, 1, 2, 3, 4], [0, 1, 0, 2, 1]])
@@ -145,7 +154,6 @@ def test_large_blocks_are_factored_by_lapack_and_small_ones_by_kernels_alike(p: 
     groups = [Partition(labels), Partition(labels[::-1])]
     blocks = stacked([covariance(rng.standard_normal((3 * p + 20, p + 5))) for _ in groups], groups)
     for g in range(2):
-        assert_allclose(blocks[g].factor(), np.linalg.cholesky(blocks[g].dense()), rtol=1e-8, atol=1e-10)
         assert_allclose(blocks[g].precision(), np.linalg.inv(blocks[g].dense()), rtol=1e-7, atol=1e-9)
 
 
@@ -187,13 +195,3 @@ def test_a_block_that_has_no_covariance_is_refused(bad: float) -> None:
         Blocks.of(S, Partition([0, 0, 1]))
     wanted = "a block of 2 columns has no positive definite covariance: check for NaN or zero variance"
     assert str(caught.value) == wanted
-
-
-def test_float32_rows_have_float32_distances() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30, 5)).astype(np.float32)
-    blocks, mean = Blocks.of(np.cov(X.T).astype(np.float32), Partition([0, 0, 1, 1, 2]), 0.1), X.mean(axis=0)
-    assert blocks.dense().dtype == blocks.precision().dtype == np.float64
-    assert blocks.log_density(X, mean).dtype == blocks.squared_distances(X - mean).dtype == np.float32
-    wide = blocks.log_density(X.astype(float), mean.astype(float))
-    assert_allclose(blocks.log_density(X, mean), wide, rtol=1e-4)

@@ -196,7 +196,7 @@ def test_the_table_comes_back_with_its_clusters() -> None:
     found = pd.read_csv("out/table.csv", dtype=str)
     pd.testing.assert_frame_equal(found[list(given)], given)
     model = blockmix.load("out/model.blockmix")
-    assert list(found)[20:22] == ["blockmix_cluster", "probability"]
+    assert list(found)[17:19] == ["blockmix_cluster", "probability"]
     scores = model.transform(wine()[list(model.feature_names_in_)].drop(index=[3, 70]))
     np.testing.assert_allclose(
         found[[*model.get_feature_names_out()]].dropna().astype(float), scores, rtol=1e-3, atol=1e-3
@@ -217,6 +217,13 @@ def test_a_table_that_cannot_come_back_is_refused_first(small_limit: None) -> No
     assert "wine.parquet is too large to be copied with --append" in fails("fit", "wine.parquet", "--append")
     np.save("a.npy", np.random.default_rng(0).standard_normal((9, 3)))
     assert "a.npy has no names of columns: --append needs them" in fails("fit", "a.npy", "--append")
+
+
+def test_columns_of_the_same_name_that_are_left_out_are_no_error_after_the_fit() -> None:
+    numbers = numbered()[["ash", "hue", "proline"]]
+    numbers.assign(again=numbers["hue"]).to_csv("twice.csv", index=False, header=["ash", "hue", "proline", "hue"])
+    run("fit", "twice.csv", "--drop", "hue", "--components", "2", "--out", "out")
+    assert "columns of the same name: hue" in fails("fit", "twice.csv", "--drop", "hue", "--append")
 
 
 def test_numbers_that_name_rows_do_so(wine_csv: str) -> None:
@@ -345,20 +352,18 @@ def test_outliers_are_listed_with_their_worst_group() -> None:
     # A normal component would rather stretch to reach the row.
     assert summary_of("out")["farthest"][0]["row"] == "w5"
     assert "farthest first: w5" in done.stdout
-    labels = model.column_labels_[int(rows[5]["cluster"]) - 1]
-    assert {"ash", "hue"} & set(model.feature_names_in_[labels == int(rows[5]["farthest_group"]) - 1])
+    columns = model.column_table().query(f"cluster == {rows[5]['cluster']} and group == {rows[5]['farthest_group']}")
+    assert {"ash", "hue"} & set(columns["column"])
 
 
 def test_figures_are_written_and_replaced_together(wine_csv: str) -> None:
     run("fit", wine_csv, "--components", "2", "--figures", "png,svg,pdf", "--out", "out")
     names = sorted(path.stem for path in Path("out").glob("figure-*.png"))
-    assert names == [
-        f"figure-{name}" for name in ("checkerboard", "correlations-1", "correlations-2", "groups", "trace")
-    ]
+    kinds = ("checkerboard", "correlations-1", "correlations-2", "differences", "groups", "map", "pairs-1", "pairs-2")
+    assert names == [f"figure-{name}" for name in (*kinds, "profiles")]
     for name in names:
         pixels = image.imread(f"out/{name}.png")
         assert pixels.shape[1] == int(85 / 25.4 * 150)  # one column of a journal
-        np.testing.assert_allclose(pixels[..., 0], pixels[..., 1], atol=1e-6)  # no colors
         assert Path(f"out/{name}.pdf").read_bytes().startswith(b"%PDF")
         assert "<svg" in Path(f"out/{name}.svg").read_text()
     assert set(summary_of("out")["files"]) == {path.name for path in Path("out").iterdir()}
@@ -366,12 +371,13 @@ def test_figures_are_written_and_replaced_together(wine_csv: str) -> None:
     assert sorted(path.name for path in Path("out").glob("figure-*")) == [
         "figure-checkerboard.svg",
         "figure-correlations-1.svg",
-        "figure-trace.svg",
+        "figure-map.svg",
+        "figure-pairs-1.svg",
     ]
     Path("own").mkdir()
-    Path("own/figure-trace.svg").write_text("mine")
+    Path("own/figure-map.svg").write_text("mine")
     sentence = fails("fit", wine_csv, "--components", "1", "--figures", "svg", "--out", "own")
-    assert "own has a figure-trace.svg that is not the result of an earlier run" in sentence
+    assert "own has a figure-map.svg that is not the result of an earlier run" in sentence
     run("covariance", wine_csv, "--groups", "4", "--figures", "png", "--out", "cov")
     assert Path("cov/figure-dendrogram.png").exists()
 
@@ -435,3 +441,26 @@ def test_a_killed_fit_resumes_and_an_interrupted_one_is_kept(wine_csv: str) -> N
     before = Path(wine_csv).read_bytes()
     assert "wine.csv" in fails("fit", wine_csv, "--components", "2", "--checkpoint", wine_csv)
     assert Path(wine_csv).read_bytes() == before
+
+
+def test_traits_of_a_file_are_matched_by_row_names_or_by_order(wine_csv: str) -> None:
+    rng, frame = np.random.default_rng(0), wine()
+    price = frame["alcohol"] + rng.standard_normal(178)
+    traits = pd.DataFrame({"who": frame["id"], "price": price, "sort": rng.choice(["a", "b"], 178)})
+    traits.sample(frac=1, random_state=0).to_csv("traits.csv", index=False)
+    traits.drop(columns="who").to_csv("ordered.csv", index=False)
+    how = ("--components", "2", "--out", "out", "--traits")
+    run("fit", wine_csv, *how, "traits.csv")
+    found, scores = pd.read_csv("out/associations.csv"), pd.read_csv("out/scores.csv")
+    run("fit", wine_csv, *how, "ordered.csv")
+    assert found.equals(pd.read_csv("out/associations.csv"))
+    model = blockmix.load("out/model.blockmix")
+    X = wine()[list(model.feature_names_in_)]
+    np.testing.assert_allclose(scores.iloc[:, 1:], model.transform(X), atol=1e-4)
+    assert scores["id"].tolist() == frame["id"].tolist()
+    expected = model.associate(X, {"kind": frame["kind"], "price": price, "sort": traits["sort"]})
+    assert found["trait"].unique().tolist() == ["kind", "price", "sort"]
+    np.testing.assert_allclose(found["q"], expected["q"], rtol=1e-6)
+    traits[:10].to_csv("short.csv", index=False)
+    said = "no column of short.csv holds the row names, id, and it has 10 rows: give one for each row of wine.csv"
+    assert fails("fit", wine_csv, *how, "short.csv") == said

@@ -6,6 +6,7 @@ import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from blockmix import BlockDiagonalCovariance, GaussianBiclustering, SelectionTable, load, select
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, SelectionTable, load, select
 from blockmix.estimators.answer import Centers, answer, group_numbers, label_numbers, ranged
 from blockmix.estimators.resampling import quick_stability
 
@@ -114,6 +115,13 @@ def test_groups_of_own_covariances_are_listed_with_their_clusters() -> None:
     assert len(listed) == len(set(listed)) == (numbers >= 0).sum()
 
 
+def test_where_groups_say_little_the_split_that_stands_out_is_named() -> None:
+    model = quiet(BlockDiagonalCovariance(1), rows(6))
+    assert "no part of them stands out" in model.describe()
+    model.split_ = SimpleNamespace(partition=Partition([0, 0, 0, 1, 1, 1]))
+    assert "the split that stands out most is sad_1–3; calm_1–3." in model.describe()
+
+
 def test_names_are_kept_in_sentences_tables_and_files(tmp_path: Path) -> None:
     model = quiet(GaussianBiclustering(3, shared_covariance=True, init=LABELS, random_state=0), rows())
     model.names_ = {"cluster 2": "sad", "group 1": "sadness"}
@@ -156,7 +164,7 @@ def test_a_notebook_shows_text_and_no_markup_of_the_data() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shown = select(rows(), [1, 2], random_state=0)._repr_html_()
-    assert "best" in shown and "<th>BIC</th>" in shown and "clusters of" in shown
+    assert "<pre>" in shown and "shared_covariance" in shown and "clusters of" in shown
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b_", "x1y"]), st.integers(0, 12)), max_size=8))

@@ -331,3 +331,36 @@ def test_scores_of_rows_with_missing_do_not_depend_on_the_units(exponent: int) -
     n_values = (~np.isnan(X)).sum(axis=1)
     assert_allclose(far.score_samples(X * scale) + n_values * np.log(scale), model.score_samples(X), atol=1e-6)
     assert_allclose(far.impute(X * scale) / scale, model.impute(X), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("tails", ["normal", "t"])
+def test_conditional_moments_are_those_of_the_formula_and_of_draws(tails: str) -> None:
+    rng = np.random.default_rng(0)  # without repeated values, which stand for intervals
+    X = with_missing(table(200) + 1e-6 * rng.random((200, 6)), 0.25, rng)
+    X[7] = np.nan
+    model = GaussianBiclustering(2, tails=tails, random_state=0).fit(X)
+    mean, variance = model.conditional(X)
+    gone, z, parameters = np.isnan(X), model.predict_proba(X), list(zip(model.means_, model.covariances_, strict=True))
+    assert_allclose(mean, model.impute(X), rtol=1e-9)
+    assert (variance[~gone] == 0).all()
+    for i in (7, *np.flatnonzero(gone.any(axis=1))[:20]):
+        o, m = ~gone[i], gone[i]
+        centers, spreads = [], []
+        for g, (mu, S) in enumerate(parameters):
+            B = np.linalg.solve(S[np.ix_(o, o)], S[np.ix_(o, m)]).T
+            nu, d = model.degrees_of_freedom_[g], X[i, o] - mu[o]
+            heavy = 1 if tails == "normal" else (nu + d @ np.linalg.solve(S[np.ix_(o, o)], d)) / (nu + o.sum() - 2)
+            centers.append(mu[m] + B @ d)
+            spreads.append(heavy * np.diag(S[np.ix_(m, m)] - B @ S[np.ix_(o, m)]))
+        center = z[i] @ centers
+        assert_allclose(variance[i, m], z[i] @ (np.array(spreads) + (np.array(centers) - center) ** 2), rtol=1e-8)
+    draws = np.stack(model.impute(X, draws=1000))
+    assert (draws[:, ~gone] == X[~gone]).all()
+    error = (draws.mean(axis=0) - mean)[gone] / np.sqrt(variance[gone] / 1000)
+    assert np.abs(error).max() < 4.5
+    assert_allclose(draws.var(axis=0)[gone], variance[gone], rtol=0.35)
+    assert np.array_equal(model.impute(X, draws=2)[1], model.impute(X, draws=3)[1])
+    frames = model.fit(pd.DataFrame(X, columns=NAMES)).impute(pd.DataFrame(X, columns=NAMES), draws=2)
+    assert all(isinstance(frame, pd.DataFrame) and frame.notna().all().all() for frame in frames)
+    with pytest.raises(ValueError, match="draws=0 must be a whole number that is at least 1"):
+        model.impute(X, draws=0)

@@ -1,4 +1,4 @@
-"""The groups of one table: p-values, background, copies, few rows, rare values, and answers where truth is clear."""
+"""The groups of one table: p-values, copies, few rows, rare values, and answers where truth is clear."""
 
 from __future__ import annotations
 
@@ -18,16 +18,13 @@ from blockmix.grouping import GreedyGrouping, Grouping, HierarchicalGrouping, Pr
 from blockmix.grouping.kernels import between_branches
 from blockmix.grouping.one_table import (
     OneTableRule,
-    background,
     groups_of_rows,
     merge_log_p,
     standardized_squares,
     tail_factor,
     temper,
     too_few_rows,
-    without,
 )
-from blockmix.grouping.silhouette import silhouette
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import Partition
 
@@ -101,41 +98,6 @@ def test_p_values_are_uniform_between_independent_columns() -> None:
         assert abs(rate - level) < 4 * np.sqrt(level * (1 - level) / 2000)
 
 
-def test_the_background_is_the_literal_one() -> None:
-    # Mixed signs: red if the medians are taken before the signs of the leading eigenvector are.
-    rng = np.random.default_rng(4)
-    loadings = rng.uniform(0.5, 0.9, 9) * rng.choice([-1, 1], 9)
-    X = rng.standard_normal((300, 1)) * loadings + rng.standard_normal((300, 9)) * np.sqrt(1 - loadings**2)
-    R = correlation(covariance(X))
-    s = np.sign(np.linalg.eigh(R)[1][:, -1])
-    signed = R * np.outer(s, s)
-    b = np.median([signed[i, j] for i, j in combinations(range(9), 2)])
-    g = np.array([max(0.0, float(np.median(np.delete(signed[i], i)))) for i in range(9)])
-    tau = b / np.median([g[i] * g[j] for i, j in combinations(range(9), 2)])
-    expected = s * np.sqrt(np.minimum(tau * g**2, 0.95))
-    found = background(R, 299.0)
-    assert found is not None
-    assert_allclose(found * np.sign(found[0]), expected * np.sign(expected[0]), rtol=1e-9)
-    assert np.corrcoef(found, loadings)[0, 1] ** 2 > 0.95
-
-
-def test_a_background_below_one_standard_error_is_none() -> None:
-    R = as_matrix(np.full((5, 5), 0.1) + 0.9 * np.eye(5))
-    assert background(R, 99) is None  # 1/√99 is just above 0.1
-    assert background(R, 101) is not None
-    assert background(as_matrix(np.full((2, 2), 1.0)), 100) is None
-
-
-@given(seeds, st.integers(3, 20))
-@settings(max_examples=30)
-def test_what_is_left_without_a_common_factor_is_a_correlation(seed: int, p: int) -> None:
-    rng = np.random.default_rng(seed)
-    R = correlation(covariance(rng.standard_normal((8, p)) + rng.standard_normal((8, 1))))
-    left = without(R, rng.uniform(-0.9, 0.9, p))
-    assert np.linalg.eigvalsh(left).min() > -1e-6
-    assert_allclose(np.diagonal(left), 1)
-
-
 def test_too_few_rows_by_hand() -> None:
     # Two columns are in the same order, or its reverse, with probability 2/N!: 2/24 for 4 rows, and 10 pairs of 5.
     assert too_few_rows(4, 5) and too_few_rows(6, 5) and not too_few_rows(7, 5)  # 0.83, 0.03, 0.004
@@ -174,7 +136,6 @@ def test_a_rare_value_that_two_columns_share_by_chance_is_no_group() -> None:
 
 @pytest.mark.parametrize("n_rows", [50, 200])
 def test_one_equicorrelated_block_is_one_group(n_rows: int) -> None:
-    # Red without the margin of the silhouette: what is left without the background is cut up.
     for seed in range(10):
         X = block_rows(np.random.default_rng(seed), n_rows, Partition.single(20), 0.5)
         assert groups_found(X) == Partition.single(20)
@@ -186,17 +147,16 @@ def test_blocks_of_mixed_signs_among_single_columns_are_found() -> None:
     assert np.mean([adjusted_rand(truth, partition) for partition in found]) > 0.98
 
 
-def test_a_common_factor_is_set_aside_if_the_groups_are_clearer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_common_factor_is_taken_out_of_the_groups() -> None:
     rng = np.random.default_rng(0)
     truth = Partition(np.repeat(range(6), 5))
     X = rng.standard_normal((200, 1)) + block_rows(rng, 200, truth, 0.7)
-    proposal, rule = proposed(X), OneTableRule()
-    assert proposal.partition == truth == rule.choose(covariance(X), 200, HIERARCHICAL).partition
-    assert 0.3 < proposal.common < 0.7
-    assert proposed(block_rows(rng, 200, truth, 0.7)).common == 0
-    plain = Partition.single(30)
-    monkeypatch.setattr(one_table, "MARGIN", 1 - silhouette(correlation(covariance(X)), plain))
-    assert proposed(X).partition == plain and proposed(X).common == 0
+    models = block_models("auto")
+    with_factors = groups_of_rows(X, None, Moments.of(X), HIERARCHICAL, models, (0, 3))
+    assert with_factors.partition == truth and with_factors.common is not None and with_factors.common.shape == (30, 1)
+    assert 0.3 < np.median(with_factors.common**2) < 0.7
+    Y = block_rows(rng, 200, truth, 0.7)
+    assert groups_of_rows(Y, None, Moments.of(Y), HIERARCHICAL, models, (0, 3)).common is None
 
 
 def test_another_grouping_is_asked_for_as_many_groups() -> None:
@@ -224,9 +184,9 @@ def test_wide_tables_take_their_medians_from_some_columns(monkeypatch: pytest.Mo
     rng = np.random.default_rng(0)
     truth = Partition(np.repeat(range(5), 6))
     X = rng.standard_normal((200, 1)) + block_rows(rng, 200, truth)
-    for name, value in (("_MEDIAN_COLUMNS", 12), ("_CHUNK", 7)):
-        monkeypatch.setattr(one_table, name, value)
-        assert groups_found(X) == truth
+    monkeypatch.setattr(one_table, "_MEDIAN_COLUMNS", 12)
+    models = block_models("auto")
+    assert groups_of_rows(X, None, Moments.of(X), HIERARCHICAL, models, (0, 3)).partition == truth
 
 
 @pytest.mark.parametrize("n_rows", [60, 100])

@@ -18,6 +18,8 @@ from matplotlib.colors import to_hex
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, plotting, select
 from blockmix.partition import Partition
+from blockmix.report.sections import differences
+from blockmix.report.subject import subject_of
 
 HALVES = Partition([0, 1, 0, 1])
 TREE = linkage(np.random.default_rng(0).standard_normal((6, 3)), "average")
@@ -137,19 +139,17 @@ def test_the_table_is_drawn_over_the_number_that_varies_more(X: np.ndarray) -> N
 def test_the_comparison_marks_the_columns_that_move() -> None:
     ax = plotting.group_comparison(np.array([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1]]), names=list("abcde"))
     assert np.asarray(ax.images[1].get_array()).tolist() == [[0, 0, 1, 0, 0]]
-    assert texts(ax.texts) == list("AAABB") + list("AABBB")
+    assert texts(ax.texts) == list("11122") + list("11222")
     assert ax.get_yticklabels()[-1].get_text() == "moves (1)"
     many = plotting.group_comparison(np.stack([np.arange(30)] * 2), names=[str(j) for j in range(30)])
-    assert texts(many.texts)[26:28] == ["AA", "AB"]
+    assert set(texts(many.texts)) == {""}
 
 
 def test_models_draw_themselves(model: GaussianBiclustering, X: np.ndarray) -> None:
     ax = plt.subplots()[1]
     assert model.plot_checkerboard(X, ax=ax) is ax
-    assert model.plot_dendrogram(X, 1).get_title() == "component 1"
-    trace = model.plot_trace().lines[0]
-    assert trace.get_ydata().tolist() == model.log_likelihood_trace_.tolist() and trace.get_xdata()[0] == 1
-    assert model.plot_groups().get_yticklabels()[0].get_text() == "component 0"
+    assert model.plot_dendrogram(X, 1).get_title() == "Cluster 2"
+    assert model.plot_groups().get_yticklabels()[0].get_text() == "Cluster 1"
     R, order = np.cov(X.T, aweights=model.predict_proba(X)[:, 1]), Partition(model.column_labels_[1]).order
     R /= np.sqrt(np.outer(R.diagonal(), R.diagonal()))
     assert np.allclose(image(model.plot_correlations(X, 1)[0], 6, 6), R[np.ix_(order, order)])
@@ -158,11 +158,38 @@ def test_models_draw_themselves(model: GaussianBiclustering, X: np.ndarray) -> N
     assert covariance.plot_dendrogram().get_ylabel() == "distance"
 
 
+def test_the_map_the_profiles_and_the_differences_are_those_of_the_page(
+    model: GaussianBiclustering, X: np.ndarray
+) -> None:
+    model = GaussianBiclustering(2, 3, init=model.row_labels_, random_state=0).fit(X)
+    model.names_ = {"cluster 2": "tall"}
+    section = differences(subject_of(model))
+    assert section is not None
+    ax = model.plot_differences()
+    columns = [int(text.removeprefix("x")) for text in texts(ax.get_yticklabels())]
+    assert columns == list(dict.fromkeys(j for marks in section["marks"] for part in marks for j in part))
+    shown = np.asarray(ax.images[0].get_array())
+    assert np.allclose(shown, np.array(section["columns"]).T[columns], atol=6e-4)
+    assert texts(ax.get_xticklabels()) == ["Cluster 1", "tall"]
+    assert ax.images[0].get_clim()[0] == -ax.images[0].get_clim()[1]  # zero is white
+    scores = {tuple(line) for own in section["groups"] for line in own}
+    for line in np.asarray(model.plot_profiles().images[0].get_array()):
+        assert min(np.abs(np.subtract(line, score)).max() for score in scores) < 6e-4
+    ax = model.plot_map(X)
+    parts = {part.get_label(): np.asarray(part.get_offsets()) for part in ax.collections}
+    assert {name: len(places) for name, places in parts.items()} == {"Cluster 1": 60, "tall": 60}
+    assert "discriminant axis 1" in ax.get_xlabel()
+    sides = [np.sign(places[:, 0]) for places in parts.values()]
+    assert (sides[0] == -sides[1]).all()
+
+
 def test_figures_have_150_dots_per_inch_and_on_paper_the_width_of_a_column() -> None:
-    assert plotting.likelihood_trace([1.0]).figure.dpi == 150
+    assert plotting.means_heatmap(np.eye(2), ["a", "b"], ["c", "d"]).figure.dpi == 150
     with plotting.style("paper"):
-        assert plotting.likelihood_trace([1.0]).figure.get_size_inches()[0] == pytest.approx(85 / 25.4)
-    assert plotting.likelihood_trace([1.0]).figure.get_size_inches()[0] == 6
+        assert plotting.means_heatmap(np.eye(2), ["a", "b"], ["c", "d"]).figure.get_size_inches()[0] == pytest.approx(
+            85 / 25.4
+        )
+    assert plotting.means_heatmap(np.eye(2), ["a", "b"], ["c", "d"]).figure.get_size_inches()[0] > 3.35
 
 
 def test_without_matplotlib_a_figure_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +211,11 @@ def test_without_matplotlib_a_figure_says_what_to_install(monkeypatch: pytest.Mo
         (lambda model, X: plotting.dendrogram(TREE, names=["a"]), "names has 1 entries for 6 columns"),
         (lambda model, X: plotting.correlation_heatmap(np.eye(3), HALVES), r"shape \(3, 3\) does not fit .* 4 columns"),
         (lambda model, X: plotting.checkerboard(X, np.zeros(3, int), HALVES), "does not fit 3 row labels"),
-        (lambda model, X: plotting.likelihood_trace([]), "the trace is empty"),
+        (
+            lambda model, X: GaussianBiclustering(2, 6, init=np.arange(120) % 2).fit(X).plot_profiles(),
+            "no columns go together",
+        ),
+        (lambda model, X: GaussianBiclustering(1).fit(X).plot_differences(), "no column marks a cluster"),
         (lambda model, X: plotting.style("poster").__enter__(), "style 'poster' must be one of screen, paper"),
         (lambda model, X: model.plot_correlations(X, 2), "component=2 must be from 0 to 1"),
         (lambda model, X: GaussianBiclustering(2).plot_groups(), "not fitted yet"),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from base64 import b64decode
 from typing import Any
 
 import numpy as np
 import pytest
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering, select
-from blockmix.metrics import adjusted_rand
 from blockmix.report.subject import subject_of
 from blockmix.report.writing import contents
 
@@ -24,7 +22,7 @@ def test_the_page_of_wine(wine: Any) -> None:
     assert data["columns"] == list(X.columns) and data["rowNames"] == list(X.index)
     assert data["rowLabels"] == model.row_labels_.tolist()
     assert np.array_equal(data["labels"], model.column_labels_)
-    assert np.sum(data["traits"][0]["counts"]) == len(X)
+    assert data["traits"][0]["name"] == "known class" and data["sampled"] == model.row_labels_.tolist()
     assert data["made"]["command"] == "blockmix fit a.csv"
     assert data["gaps"] is None
     facts = {fact["name"]: fact["value"] for fact in data["facts"]}
@@ -41,41 +39,19 @@ def test_without_rows_the_page_has_what_the_model_knows(wine: Any) -> None:
     assert all(view["isCut"] and not view["observed"] for view in data["views"])
 
 
-def test_rows_without_a_label_are_not_compared(wine: Any) -> None:
+def test_traits_are_values_and_codes_and_names_of_rows_are_none(wine: Any) -> None:
     labels = wine.labels.astype(object)
     labels[::3], labels[1], labels[4] = None, float("nan"), ""
-    is_known = np.array([isinstance(label, str) and label != "" for label in labels])
-    (trait,) = document(wine.model, wine.X, traits={"kind": labels})["traits"]
-    assert trait["classes"] == sorted(set(wine.labels)) and trait["unknown"] == np.sum(~is_known)
-    assert np.sum(trait["counts"]) == is_known.sum()
-    assert trait["ari"] == pytest.approx(
-        adjusted_rand(wine.labels[is_known], wine.model.row_labels_[is_known]), abs=1e-3
-    )
-    assert document(wine.model, wine.X, traits={"kind": [None] * 178})["traits"] == []
-
-
-def test_of_many_classes_the_smallest_are_added_up(wine: Any) -> None:
-    labels = [f"often {i % 19:02}" if i < 114 else f"once {i}" for i in range(178)]
-    (trait,) = document(wine.model, wine.X, traits={"kind": labels})["traits"]
-    assert trait["classes"] == [*(f"often {k:02}" for k in range(19)), "64 others"]
-    codes = np.frombuffer(b64decode(trait["codes"]), np.uint8)
-    assert codes[:19].tolist() == list(range(1, 20)) and set(codes[114:]) == {20}
-
-
-def test_numbers_and_dates_are_means_and_the_lines_of_the_board_have_their_colors(wine: Any) -> None:
     days = np.datetime64("2024-01-01") + np.arange(178)
-    data = document(wine.model, wine.X, traits={"age": np.arange(178.0), "seen": days.astype(str)})
-    age, seen = data["traits"]
-    labels, order = wine.model.row_labels_, np.array(data["checkerboard"]["rows"])
-    assert age["means"] == pytest.approx([np.arange(178)[labels == g].mean() for g in range(3)], rel=1e-5)
-    assert seen["date"] and seen["low"] == pytest.approx(age["low"] + 19_723)  # days since 1970
-    total = np.square(np.arange(178) - 88.5).sum()
-    between = sum((labels == g).sum() * (np.arange(178)[labels == g].mean() - 88.5) ** 2 for g in range(3))
-    assert age["effect"] == ["η²", pytest.approx(between / total, abs=6e-4)]
-    codes, lines = (
-        np.frombuffer(b64decode(text), np.uint8) for text in (age["codes"], data["checkerboard"]["strips"][0])
-    )
-    assert np.array_equal(codes[order], lines) and codes.min() == 1 and codes.max() == 255
+    given = {"kind": labels, "age": np.arange(178.0), "seen": days, "text": [f"row {i}" for i in range(178)]}
+    traits = document(wine.model, wine.X, traits=given | {"empty": [None] * 178})["traits"]
+    assert [trait["name"] for trait in traits] == ["kind", "age", "seen"]
+    for trait in traits:
+        told = [trait["values"][k] if k >= 0 else None for k in trait["codes"]]
+        cells = given[trait["name"]]
+        assert told == [str(cell) if cell and str(cell) not in ("nan", "None") else None for cell in cells] or (
+            trait["name"] == "age" and told == [str(cell) for cell in cells]
+        )
 
 
 def test_other_models_have_a_page(wine: Any) -> None:

@@ -72,11 +72,11 @@ def test_the_trees_and_maps_are_those_of_the_model(wine: Any, monkeypatch: pytes
 
 def test_the_checkerboard_has_every_row_once_and_no_pixel_of_two_components(wine: Any) -> None:
     board = wine.data["checkerboard"]
-    assert sorted(board["rows"]) == list(range(178))
+    assert sorted(board["order"]) == list(range(178))
     assert (
-        [wine.model.row_labels_[i] for i in board["rows"]] == board["rowComponents"] == sorted(board["rowComponents"])
+        [wine.model.row_labels_[i] for i in board["order"]] == board["rowComponents"] == sorted(board["rowComponents"])
     )
-    Z = ((wine.X - wine.X.mean()) / wine.X.std(ddof=0)).to_numpy()[board["rows"]] / board["limit"]
+    Z = ((wine.X - wine.X.mean()) / wine.X.std(ddof=0)).to_numpy()[board["order"]] / board["limit"]
     assert np.abs(pixels(board["pixels"]).reshape(178, 13) - np.clip(Z, -1, 1)).max() < 0.01
 
 
@@ -90,8 +90,8 @@ def test_missing_values_are_counted_by_column_and_component_and_stay_missing(mis
         assert counts["components"][g] == pytest.approx(rows.mean(), abs=1e-4)
     board = missing.data["checkerboard"]
     values = np.frombuffer(b64decode(board["pixels"]), np.uint8).reshape(178, 13)
-    assert_array_equal(values == 255, is_missing[board["rows"]])
-    assert missing.data["map"] is not None and len(missing.data["rows"]["certainty"]["compared"]) == 178
+    assert_array_equal(values == 255, is_missing[board["order"]])
+    assert missing.data["map"] is not None and len(missing.data["rows"]["certainty"]["next"]) == 178
 
 
 def test_differences_are_the_formula(fitted: Any) -> None:
@@ -157,33 +157,15 @@ def test_an_outlier_does_not_squeeze_the_map(fitted: Any) -> None:
     assert np.ptp(unpacked(section["x"])[:-1]) > 0.5
 
 
-def test_certainty_and_neighbors_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certainty_is_that_of_the_model() -> None:
     X, labels = three_clusters(apart=0.8)
     model = GaussianBiclustering(3, 2, init=labels, random_state=0).fit(X)
-    monkeypatch.setattr(sections, "_COMPARED", 50)
-    subject = subject_of(model, X)
-    section = row_list(subject)
-    assert section is not None and subject.centers is not None
+    section = row_list(subject_of(model, X))
+    assert section is not None
     certainty, z = section["certainty"], np.sort(model.predict_proba(X), axis=1)
     assert_allclose(unpacked(certainty["own"]), z[:, -1], atol=1e-5)
     assert_allclose(unpacked(certainty["nextOwn"]), z[:, -2], atol=1e-5)
     assert_array_equal(model.predict_proba(X)[np.arange(len(X)), certainty["next"]], z[:, -2])
-    assert len(certainty["compared"]) == 50
-    assert z[certainty["compared"], -1].max() <= np.delete(z[:, -1], certainty["compared"]).min()
-    Z = X / subject.centers.scale
-    for i, near in zip(certainty["compared"], certainty["neighbors"], strict=True):
-        distance = np.linalg.norm(Z - Z[i], axis=1)
-        distance[i] = np.inf
-        assert_array_equal(np.sort(near), np.sort(np.argsort(distance)[:3]))
-
-
-def test_a_row_is_not_its_own_neighbor_among_copies() -> None:
-    X, labels = three_clusters()
-    model = GaussianBiclustering(3, 2, init=labels, random_state=0).fit(X)
-    section = row_list(subject_of(model, np.repeat(X[:4], [8, 2, 1, 1], axis=0)))
-    assert section is not None
-    near, rows = np.array(section["certainty"]["neighbors"]), np.array(section["certainty"]["compared"])
-    assert near.shape == (12, 3) and not (near == rows[:, None]).any()
 
 
 def test_distances_are_those_of_the_fit_and_of_no_other_rows(fitted: Any) -> None:

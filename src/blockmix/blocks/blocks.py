@@ -1,5 +1,7 @@
 """Blocks: covariances that are block-diagonal over partitions of the columns, as Cholesky factors (paper, eq. 2).
 
+Common factors may be added to the blocks: Σ = ΛΛᵀ + Ψ, where Ψ has the blocks and Λ the loadings of all columns.
+
 A `Layout` says where the blocks of one or several covariances lie in a flat array, and `Blocks` holds that array.
 Estimators, compiled loops, files and the report all use it. A full covariance is one block, a diagonal one is p blocks
 of one column. Components that share a covariance point to the same blocks.
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -115,6 +118,27 @@ class Layout:
         return np.array_equal(self.labels, other.labels) and names == others
 
 
+class Scoring(NamedTuple):
+    """What the common factors f of a row x are expected to be: E(f | x) = β (x − μ), cov(f | x) = M⁻¹.
+
+    Attributes
+    ----------
+    slopes : array of shape (distinct, q, p)
+        β = M⁻¹ΛᵀΨ⁻¹, with M = I + ΛᵀΨ⁻¹Λ.
+    rest : array of shape (distinct, q, q)
+        M⁻¹.
+    logdets : array of shape (distinct,)
+        log|M| = log|Σ| − log|Ψ|.
+    gains : array of shape (distinct, p)
+        Diagonal of Ψ⁻¹ − Σ⁻¹ = Ψ⁻¹Λβ.
+    """
+
+    slopes: FloatArray
+    rest: FloatArray
+    logdets: FloatArray
+    gains: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Blocks:
     """The covariances of all components, as the Cholesky factors of their blocks.
@@ -128,6 +152,8 @@ class Blocks:
         Lower triangular factors, 0 above the diagonal, in double precision.
     states : mapping
         For each distinct block that is not full, what the next fit of its shape starts from.
+    loadings : array of shape (distinct, p, q) or None
+        Λ of each distinct covariance: Σ = ΛΛᵀ + the blocks. None without common factors.
 
     Examples
     --------
@@ -141,6 +167,7 @@ class Blocks:
     layout: Layout
     factors: FloatArray
     states: Mapping[int, FloatArray] = field(default_factory=dict)
+    loadings: FloatArray | None = None
 
     @classmethod
     def of(
@@ -172,7 +199,8 @@ class Blocks:
         start, (lo, hi, last) = int(layout.blocks[first, 2]), layout.blocks[stop - 1].tolist()
         states = {b - first: state for b, state in self.states.items() if first <= b < stop}
         single = Layout(layout.distinct[d : d + 1], layout.shapes[d : d + 1])
-        return Blocks(single, self.factors[start : last + (hi - lo) ** 2], states)
+        loadings = None if self.loadings is None else self.loadings[d : d + 1]
+        return Blocks(single, self.factors[start : last + (hi - lo) ** 2], states, loadings)
 
     @cached_property
     def whiteners(self) -> FloatArray:
@@ -184,6 +212,60 @@ class Blocks:
         for place in layout.large:
             block_of(whiteners, *place)[:] = dtrtri(block_of(self.factors, *place), lower=1)[0]
         return whiteners
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        """How the common factors of a row follow from its values (Woodbury)."""
+        assert self.loadings is not None
+        solved = self.solved(self.loadings)
+        M = np.eye(solved.shape[2]) + np.swapaxes(self.loadings, 1, 2) @ solved
+        rest = np.linalg.inv(M)
+        slopes = rest @ np.swapaxes(solved, 1, 2)
+        return Scoring(slopes, rest, np.linalg.slogdet(M)[1], np.einsum("dpq,dqp->dp", solved, slopes))
+
+    def solved(self, values: FloatArray) -> FloatArray:
+        """Ψ⁻¹Y for values Y of the distinct covariances with blocks Ψ, shape (distinct, p, q)."""
+        from blockmix.blocks.kernels import solve
+
+        solved, layout = np.zeros_like(values), self.layout
+        solve(layout.order, layout.blocks, layout.first, self.whiteners, values, solved)
+        return solved
+
+    @cached_property
+    def n_common(self) -> list[int]:
+        """Number of common factors of each distinct covariance."""
+        if self.loadings is None:
+            return [0] * len(self.layout.distinct)
+        return [int(n) for n in self.loadings.any(axis=1).sum(axis=1)]
+
+    @property
+    def n_loadings(self) -> int:
+        """Free parameters of the common factors, pq − q(q − 1)/2 of each covariance: rotations change nothing."""
+        p = self.layout.order.shape[1]
+        return sum(p * q - q * (q - 1) // 2 for q in self.n_common)
+
+    def canonical(self) -> Blocks:
+        """The same covariances with loadings as they are reported.
+
+        They are rotated so that ΛᵀΨ⁻¹Λ is diagonal, strongest factor first, and most columns load positively.
+        """
+        if self.loadings is None:
+            return self
+        rotation = np.linalg.eigh(np.swapaxes(self.loadings, 1, 2) @ self.solved(self.loadings))[1][:, :, ::-1]
+        axes = self.loadings @ rotation
+        deviations = np.stack([np.sqrt(self[d * self.layout.n_sharing].variances) for d in range(len(axes))])
+        axes *= np.where((axes / deviations[:, :, None]).sum(axis=1, keepdims=True) < 0, -1, 1)
+        most = max(self.n_common)
+        for loadings, q in zip(axes, self.n_common, strict=True):
+            loadings[:, q:] = 0
+        return replace(self, loadings=np.ascontiguousarray(axes[:, :, :most]) if most else None)
+
+    @property
+    def common(self) -> FloatArray:
+        """Loadings of the columns on the common factors, shape (p, q); q is 0 without any."""
+        if self.loadings is None:
+            return np.zeros((self.partition.n_columns, 0))
+        return np.asarray(self.loadings[0][:, : self.n_common[0]])
 
     def scaled(self, scale: FloatArray) -> Blocks:
         """The covariances of columns multiplied by a scale, shape (p,) or (distinct, p)."""
@@ -200,7 +282,8 @@ class Blocks:
                 d = int(np.searchsorted(layout.first, b, side="right")) - 1
                 lo, hi, _ = layout.blocks[b].tolist()
                 states[b] = model.scaled(self.states[b], scales[d, layout.order[d, lo:hi]])
-        return replace(self, factors=factors, states=states)
+        loadings = None if self.loadings is None else self.loadings * scales[:, :, None]
+        return replace(self, factors=factors, states=states, loadings=loadings)
 
     @property
     def partition(self) -> Partition:
@@ -209,14 +292,15 @@ class Blocks:
 
     @property
     def blocks(self) -> tuple[FloatArray, ...]:
-        """The matrix of each block, in the order of ``partition.groups``."""
+        """The matrix of each block, in the order of ``partition.groups``; of Ψ with common factors."""
         places = self.layout.distinct_blocks.tolist()
         return tuple(L @ L.T for L in (block_of(self.factors, *place) for place in places))
 
     @property
     def logdet(self) -> float:
-        """log|Σ|, the sum over the blocks."""
-        return float(2 * np.log(self.factors[self.layout.diagonal]).sum())
+        """log|Σ|, the sum over the blocks and that of the common factors."""
+        common = 0.0 if self.loadings is None else float(self.scoring.logdets[0])
+        return float(2 * np.log(self.factors[self.layout.diagonal]).sum()) + common
 
     @property
     def variances(self) -> FloatArray:
@@ -225,21 +309,7 @@ class Blocks:
         for group, (lo, hi, start) in zip(self.partition.groups, self.layout.distinct_blocks.tolist(), strict=True):
             L = block_of(self.factors, lo, hi, start)
             variances[group] = np.einsum("ij,ij->i", L, L)
-        return variances
-
-    def squared_distances(self, centered: FloatArray) -> FloatArray:
-        """xᵀ Σ⁻¹ x for each row of a centered matrix, shape (N, p) to (N,)."""
-        total = np.zeros(len(centered), dtype=centered.dtype)
-        for group, place in zip(self.partition.groups, self.layout.distinct_blocks.tolist(), strict=True):
-            white = centered[:, group] @ block_of(self.whiteners, *place).T.astype(centered.dtype)
-            total += np.einsum("ij,ij->i", white, white)
-        return total
-
-    def log_density(self, X: FloatArray, mean: FloatArray) -> FloatArray:
-        """Gaussian log-density of each row of X around the mean."""
-        # A Python float keeps float32 distances in float32.
-        constant = float(self.partition.n_columns * np.log(2 * np.pi) + self.logdet)
-        return -0.5 * (constant + self.squared_distances(X - mean))
+        return variances if self.loadings is None else variances + (self.loadings[0] ** 2).sum(axis=1)
 
     def sample(self, n: int, rng: np.random.RandomState | np.random.Generator) -> FloatArray:
         """Draw n centered rows, shape (n, p)."""
@@ -247,20 +317,28 @@ class Blocks:
         rows = np.empty_like(noise)
         for group, place in zip(self.partition.groups, self.layout.distinct_blocks.tolist(), strict=True):
             rows[:, group] = noise[:, group] @ block_of(self.factors, *place).T
+        if self.loadings is not None:
+            rows += rng.standard_normal((n, self.loadings.shape[2])) @ self.loadings[0].T
         return rows
 
     def dense(self) -> FloatArray:
         """The covariance as a (p, p) matrix."""
-        return self._spread(self.blocks)
-
-    def factor(self) -> FloatArray:
-        """Lower Cholesky factor of the whole covariance, shape (p, p), with zeros between blocks."""
-        return self._spread([block_of(self.factors, *place) for place in self.layout.distinct_blocks.tolist()])
+        psi = self._spread(self.blocks)
+        return psi if self.loadings is None else psi + self.loadings[0] @ self.loadings[0].T
 
     def precision(self) -> FloatArray:
         """The inverse covariance as a (p, p) matrix."""
         places = self.layout.distinct_blocks.tolist()
-        return self._spread([W.T @ W for W in (block_of(self.whiteners, *place) for place in places)])
+        inverse = self._spread([W.T @ W for W in (block_of(self.whiteners, *place) for place in places)])
+        if self.loadings is None:
+            return inverse
+        slopes = self.scoring.slopes[0]
+        return np.asarray(inverse - slopes.T @ np.linalg.inv(self.scoring.rest[0]) @ slopes)
+
+    @property
+    def remaining(self) -> Blocks:
+        """Ψ: the covariance without its common factors."""
+        return self if self.loadings is None else replace(self, loadings=None)
 
     def _spread(self, matrices: Sequence[FloatArray]) -> FloatArray:
         p = self.partition.n_columns

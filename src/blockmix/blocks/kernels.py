@@ -465,3 +465,32 @@ def invert(blocks: Any, factors: Any, whiteners: Any, largest: Any) -> None:
                 for k in range(j, i):
                     value -= factors[offset + i * c + k] * whiteners[offset + k * c + j]
                 whiteners[offset + i * c + j] = value / factors[offset + i * c + i]
+
+
+@compiled
+def solve(order: Any, blocks: Any, first: Any, whiteners: Any, values: Any, solved: Any) -> None:
+    """Add Ψ⁻¹Y = WᵀWY to `solved` for values Y, shape (distinct, p, q), of distinct covariances with blocks Ψ."""
+    for d in range(len(values)):
+        for lo, hi, offset in blocks[first[d] : first[d + 1]]:
+            columns, c = order[d, lo:hi], hi - lo
+            for a in range(values.shape[2]):
+                for i in range(c):
+                    row, white = offset + i * c, 0.0
+                    for j in range(i + 1):
+                        white += whiteners[row + j] * values[d, columns[j], a]
+                    for j in range(i + 1):
+                        solved[d, columns[j], a] += whiteners[row + j] * white
+
+
+@compiled
+def subtract_products(loadings: Any, counts: Any, order: Any, blocks: Any, first: Any, flat: Any) -> None:
+    """Subtract nΛΛᵀ from the flat blocks of distinct covariances, for loadings (distinct, p, q) and counts n."""
+    for d in range(len(loadings)):
+        for lo, hi, offset in blocks[first[d] : first[d + 1]]:
+            columns, c = order[d, lo:hi], hi - lo
+            for i in range(c):
+                for j in range(c):
+                    value = 0.0
+                    for a in range(loadings.shape[2]):
+                        value += loadings[d, columns[i], a] * loadings[d, columns[j], a]
+                    flat[offset + i * c + j] -= counts[d] * value

@@ -19,7 +19,9 @@ from blockmix.command.options import (
     ImputeOptions,
     MixtureOptions,
     Option,
+    PlanOptions,
     PredictOptions,
+    ReplicateOptions,
     TopicOptions,
     WritingOptions,
 )
@@ -214,3 +216,26 @@ def impute(options: ImputeOptions, line: str) -> None:
     from blockmix.command.model import write_completed
 
     write_completed(options)
+
+
+@command("replicate", ReplicateOptions, "wine-blockmix/model.blockmix new.csv --out groups.csv")
+def replicate(options: ReplicateOptions, line: str) -> None:
+    """Whether the column groups and row clusters of a saved model hold in other rows.
+
+    Prints for each group how much better its correlations predict the new rows than independent columns do, and a
+    verdict, and for each cluster its share of the rows and how far its mean has moved. No file is replaced.
+    """
+    from blockmix.command.model import replicate_model
+
+    replicate_model(options)
+
+
+@command("plan", PlanOptions, "wine-blockmix/model.blockmix --rows 50,100,200")
+def plan(options: PlanOptions, line: str) -> None:
+    """How many rows are needed: the share of groups and clusters that come out right with so many.
+
+    Tables are drawn from a saved model, which is taken as the truth, and fitted with its settings.
+    """
+    from blockmix.command.model import plan_rows
+
+    plan_rows(options)

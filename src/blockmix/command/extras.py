@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,20 @@ import numpy as np
 from blockmix import BlockDiagonalCovariance, SelectionTable
 from blockmix.command import output
 from blockmix.command.options import FitOptions, ReadingOptions
-from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
+from blockmix.command.output import framed_cells, note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
+from blockmix.estimators.answer import group_numbers
 from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.resampling import QUICK, quick_stability
 from blockmix.estimators.stability import Stability
 from blockmix.plotting import style
-from blockmix.report.traits import trait_of
 from blockmix.rows.files import needed
 
 _SHOWN_MAPS = 8  # components with a correlation map of their own
 _DPI = 150
+_CLASSES = 20  # values of a column of the table that is a trait
+_NOTED = 0.05  # q of the associations that are listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class Fitted:
 
 
 def write_figures(folder: Path, X: Any, fitted: Fitted, formats: Sequence[str]) -> None:
-    """Write every figure in every format, as figure-NAME.FORMAT: one column wide, readable in black and white."""
+    """Write every figure in every format, as figure-NAME.FORMAT: one column wide."""
     needed("matplotlib", "app").use("agg")  # no windows
     pyplot = needed("matplotlib.pyplot", "app")
     same = {"svg.hashsalt": "blockmix"}  # the same figure is the same file
@@ -61,18 +64,20 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
     else:
         G = len(model.weights_)
         yield "checkerboard", model.plot_checkerboard(X)
+        yield "map", model.plot_map(X)
         for g in range(min(G, _SHOWN_MAPS)):
             yield f"correlations-{g + 1}", model.plot_correlations(X, g)
         if G > 1:
+            yield "differences", model.plot_differences()
+        if G > 1 and not model.shared_covariance:
             yield "groups", model.plot_groups()
-        yield "trace", model.plot_trace()
+        if G > 1 and (group_numbers(model) >= 0).any():
+            yield "profiles", model.plot_profiles()
     if fitted.selection is not None:
         yield "selection", fitted.selection.plot()
     if stability is not None:
         for g in range(min(len(stability.partitions), _SHOWN_MAPS)):
             yield f"pairs-{g + 1}", stability.plot_pairs(g)
-        if stability.clusters is not None:
-            yield "clusters", stability.plot_clusters()
 
 
 def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability | None, bool]:
@@ -123,14 +128,62 @@ def write_stability(folder: Path, stability: Stability, raw: bool) -> None:
             write_csv(folder / name, head, frame.round(3).values.tolist(), raw)
 
 
-def read_whole(file: str, options: ReadingOptions) -> Table:
+def write_scores(
+    folder: Path, table: Table, model: Any, others: dict[str, Any], traits: dict[str, Any], raw: bool
+) -> list[dict[str, Any]]:
+    """Write the scores of the rows, and how clusters and scores go with traits; returns what is beyond chance.
+
+    Of the other columns of the table, those of 2 to 20 values are traits.
+    """
+    X, few = table.X, {name for name, cells in others.items() if 1 < len({*cells} - {None}) <= _CLASSES}
+    names = model.get_feature_names_out().tolist()
+    if names:
+        scores = (
+            [str(name), *cells]
+            for name, cells in zip(table.row_names, model.transform(X).round(4).tolist(), strict=True)
+        )
+        write_csv(folder / output.SCORES, [table.named_by or "row", *names], scores, raw)
+    found = model.associate(X, {name: others[name] for name in others if name in few} | traits)
+    if len(found):
+        write_csv(folder / output.ASSOCIATIONS, *framed_cells(found.round({"estimate": 4, "low": 4, "high": 4})), raw)
+    columns = ["trait", "what", "kind", "estimate", "n", "q"]
+    return list(found.loc[found["q"] < _NOTED, columns].sort_values("q").to_dict("records"))
+
+
+def read_traits(file: str, table: Table) -> dict[str, Any]:
+    """The columns of a file with a line for each row of a table.
+
+    Lines are matched by the column that holds the row names, or else by their order.
+    """
+    whole = read_whole(file, ReadingOptions(), "--traits")
+    names, place = list(map(str, table.row_names)), None
+    keys = [name for name, cells in whole.texts.items() if table.named_by and {*names} <= {*cells}]
+    if keys:
+        lines = dict(zip(whole.texts.pop(keys[0]), range(whole.n_rows), strict=True))
+        place = [lines[name] for name in names]
+    elif whole.n_rows != len(names) if table.taken is None else whole.n_rows <= table.taken[-1]:
+        by_name = f"no column of {file} holds the row names, {table.named_by}, and it" if table.named_by else file
+        raise ValueError(f"{by_name} has {whole.n_rows} rows: give one for each row of {table.source}")
+    elif table.taken is not None:
+        place = list(table.taken)
+    traits: dict[str, Any] = {}
+    for name, cells in whole.texts.items():
+        chosen = cells if place is None else [cells[i] for i in place]
+        try:
+            traits[name] = np.array([np.nan if cell is None else float(cell) for cell in chosen])
+        except ValueError:
+            traits[name] = chosen
+    return traits
+
+
+def read_whole(file: str, options: ReadingOptions, option: str = "--append") -> Table:
     """All columns of a file as texts, to which `appended` adds."""
     if file == "-":
-        raise ValueError("standard input cannot be read twice: --append needs a file")
+        raise ValueError(f"standard input cannot be read twice: {option} needs a file")
     unchanged = ReadingOptions(encoding=options.encoding, header=options.header, layer=options.layer)
     whole = read_table(file, unchanged, None, ())
     if not whole.texts:
-        raise ValueError(f"{file} has no names of columns: --append needs them")
+        raise ValueError(f"{file} has no names of columns: {option} needs them")
     return whole
 
 
@@ -140,10 +193,11 @@ def left_out(table: Table, options: FitOptions) -> dict[str, Sequence[Any]]:
     rest = {*table.header} - {*table.names, *table.texts, *named, table.named_by}
     traits: dict[str, Sequence[Any]] = dict(table.texts)
     if rest and table.in_memory and Path(options.file).is_file():
-        texts = read_whole(options.file, options).texts
-        rows = range(len(table.row_names)) if table.taken is None else table.taken
-        traits |= {name: [texts[name][i] for i in rows] for name in table.header if name in rest and name in texts}
-    return {name: cells for name, cells in traits.items() if name in table.texts or trait_of(name, cells).is_told}
+        rows = range(table.n_rows) if table.taken is None else table.taken
+        with suppress(ValueError):  # of columns that were left out because they share a name
+            texts = read_whole(options.file, options).texts
+            traits |= {name: [texts[name][i] for i in rows] for name in table.header if name in rest and name in texts}
+    return traits
 
 
 def appended(

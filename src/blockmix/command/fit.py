@@ -18,13 +18,23 @@ import typer
 import blockmix
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, select
 from blockmix.blocks.moments import worth_rows
+from blockmix.candidates import CRITERIA
 from blockmix.command import formats, output
-from blockmix.command.extras import Fitted, appended, left_out, measure, read_whole, write_figures, write_stability
+from blockmix.command.extras import (
+    Fitted,
+    appended,
+    left_out,
+    measure,
+    read_traits,
+    read_whole,
+    write_figures,
+    write_scores,
+    write_stability,
+)
 from blockmix.command.options import FitOptions, MixtureOptions, WritingOptions
-from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
+from blockmix.command.output import framed_cells, note, progress_bar, warnings_collected, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
-from blockmix.comparison import CRITERIA
 from blockmix.estimators.answer import answer, label_numbers
 from blockmix.estimators.mixture import Mixture, probabilities, tells_rows_apart
 from blockmix.estimators.validation import rows_to_score
@@ -81,6 +91,7 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
     with output.folder(out, kind, options.file) as folder:
         table = _table_to_fit(options) if table is None else table
         whole = read_whole(options.file, options) if getattr(options, "append", False) else None
+        traits = {} if options.traits is None else read_traits(options.traits, table)
         doubts = table.sentinels()
         table, fitted = fit(table, options)
         fitted = replace(fitted, warnings=[*doubts, *(fitted.warnings or ())])
@@ -91,7 +102,7 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
             except KeyboardInterrupt:  # the fit is kept
                 fitted = replace(fitted, interrupted=True)
         summary = {"kind": kind, "folder": str(out)} | _summary(table, fitted, options, line)
-        _write(folder, table, whole, fitted, summary, options)
+        _write(folder, table, whole, traits, fitted, summary, options)
     if options.json:
         output.write_json(summary)
     else:
@@ -210,7 +221,13 @@ def compiling() -> Iterator[None]:
 
 
 def _write(
-    folder: Path, table: Table, whole: Table | None, fitted: Fitted, summary: dict[str, Any], options: FitOptions
+    folder: Path,
+    table: Table,
+    whole: Table | None,
+    traits: dict[str, Any],
+    fitted: Fitted,
+    summary: dict[str, Any],
+    options: FitOptions,
 ) -> None:
     """Write the model, its tables, figures and page, and the completed summary."""
     model, selection, raw, X = fitted.model, fitted.selection, options.raw_text, table.X
@@ -226,9 +243,10 @@ def _write(
                 lines = list(lines)
                 write_csv(folder / output.TABLE, *appended(whole, table, model, row_head(table), lines), raw)
             write_csv(folder / output.ROWS, row_head(table), lines, raw)
-        columns = model.column_table()
-        columns["loading"] = ["" if np.isnan(value) else f"{value:.3f}" for value in columns["loading"]]
-        write_csv(folder / output.COLUMNS, list(columns), columns.values.tolist(), raw)
+        write_csv(folder / output.COLUMNS, *framed_cells(model.column_table().round({"loading": 3})), raw)
+    others = left_out(table, options)
+    if table.in_memory:
+        summary["associations"] = write_scores(folder, table, model, others, traits, raw)
     if selection is not None:
         frame = selection.to_frame()
         frame["groups"] = [" ".join(map(str, groups)) for groups in frame["groups"]]
@@ -244,7 +262,7 @@ def _write(
     summary["files"] = [*files, output.SUMMARY, *([output.REPORT] if has_page else [])]
     output.write_json(summary, folder / output.SUMMARY)
     if has_page:
-        write_page(folder / output.REPORT, fitted, table, left_out(table, options), summary["command"])
+        write_page(folder / output.REPORT, fitted, table, others | traits, summary["command"])
     else:
         remedy = f"a page shows at most {_SHOWN_COLUMNS}: use --top-variance {_SHOWN_COLUMNS} to get one"
         note(f"no {output.REPORT}: the table has {summary['columns']} columns, {remedy}")
@@ -375,6 +393,10 @@ def _print_summary(summary: dict[str, Any], fitted: Fitted) -> None:
     if summary.get("farthest"):
         names = ", ".join(row["row"] for row in summary["farthest"])
         print(f"\n{summary['outliers']} outliers (see {output.ROWS}), farthest first: {names}")
+    if noted := summary.get("associations"):
+        print(f"\n{len(noted)} associations with traits beyond chance (q < 0.05, see {output.ASSOCIATIONS}), such as")
+        for line in noted[:_FARTHEST]:
+            print(f"  {line['trait']} with {line['what']}: {line['kind']} = {line['estimate']:.2f}")
     if fitted.stability is not None and fitted.stability.clusters is not None:
         print(f"\n{fitted.stability}")
     print(f"\nWritten to {summary['folder']}: {', '.join(summary['files'])}")

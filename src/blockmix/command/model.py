@@ -1,4 +1,4 @@
-"""Saved models: clusters of new rows, and missing values filled."""
+"""Saved models: clusters of new rows, missing values filled, whether they hold in other rows, and with how many."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from blockmix import BlockDiagonalCovariance, TopicBiclustering, load
+from blockmix import BlockDiagonalCovariance, BlockDiscriminantAnalysis, TopicBiclustering, load, plan, replicate
 from blockmix.command import output
 from blockmix.command.documents import read_documents
 from blockmix.command.extras import appended, read_whole
 from blockmix.command.fit import agreement, compiling, row_head, row_lines
-from blockmix.command.options import ImputeOptions, PredictOptions, ReadingOptions
+from blockmix.command.options import ImputeOptions, PlanOptions, PredictOptions, ReadingOptions, ReplicateOptions
 from blockmix.command.output import note, progress_bar, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Names, Table, print_notes
@@ -28,7 +28,7 @@ from blockmix.files.archive import replacing
 
 def predict_rows(options: PredictOptions) -> None:
     """Print or write the cluster of each row."""
-    model, label = load(options.model), options.label
+    model, label = _mixture(options.model), options.label
     head: Sequence[str]
     if isinstance(model, BlockDiagonalCovariance):
         raise ValueError(f"{options.model} holds a covariance, which has no row clusters: use blockmix fit")
@@ -68,6 +68,14 @@ def predict_rows(options: PredictOptions) -> None:
         note(f"agreement with {label}: adjusted Rand index {ari:.3f}")
 
 
+def _mixture(path: Path) -> Any:
+    """The model in a file, which is not a classifier: there are commands for clusters only."""
+    model = load(path)
+    if isinstance(model, BlockDiscriminantAnalysis):
+        raise ValueError(f"{path} holds a classifier, which has no commands: blockmix.load reads it in Python")
+    return model
+
+
 def _refuse_existing(out: Path | None) -> None:
     if out is not None and os.path.lexists(out):
         raise ValueError(f"{out} exists already: give another name with --out")
@@ -102,7 +110,7 @@ def write_completed(options: ImputeOptions) -> None:
     """Write the table with all values in the columns of the model; an existing file is never replaced."""
     out: Path = options.out or Path(f"{stem_of(options.file)}-imputed.csv")
     _refuse_existing(out)
-    model = load(options.model)
+    model = _mixture(options.model)
     if not hasattr(model, "impute"):
         kind = type(model).__name__
         raise ValueError(f"{options.model} holds a {kind}, which cannot fill missing values: use blockmix fit")
@@ -131,3 +139,25 @@ def write_completed(options: ImputeOptions) -> None:
     with progress_bar("filling missing values", rows=table.values), compiling():
         _write_new(out, head, lines(), options.raw_text)
     print(f"Written: {out}, with {n_cells} missing values filled in {n_rows} of {table.values.shape[0]} rows")
+
+
+def replicate_model(options: ReplicateOptions) -> None:
+    """Print how groups and clusters fare in other rows."""
+    model = _mixture(options.model)
+    _refuse_existing(options.out)
+    table = _read_for_model(options.model, model, options.file, options)
+    result = replicate(model, table.X, random_state=options.seed)
+    print(result)
+    if options.out is not None:
+        _write_new(options.out, list(result.groups), result.groups.round(4).to_numpy().tolist(), options.raw_text)
+        print(f"Written: {options.out}")
+
+
+def plan_rows(options: PlanOptions) -> None:
+    """Print the share of groups and clusters that come out right for each number of rows."""
+    model, n_tables = _mixture(options.model), len(options.rows) * options.draws
+    with progress_bar("fitting tables drawn from the model", n_tables) as update, compiling():
+        shares = plan(
+            model, options.rows, n_draws=options.draws, random_state=options.seed, callback=lambda done, _: update(done)
+        )
+    print(shares.round(2).to_string(index=False))

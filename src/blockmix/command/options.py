@@ -111,6 +111,10 @@ class FitOptions(ReadingOptions, WritingOptions):
     groups: Annotated[Any, GROUPS] = "auto"
     shrinkage: Annotated[float | None, SHRINKAGE] = None
     top_variance: Annotated[int | None, TOP_VARIANCE] = None
+    traits: Annotated[
+        str | None,
+        Option("Table of further columns, a line per row, to relate to clusters and scores.", "FILE"),
+    ] = None
     figures: Annotated[
         Any,
         Option("Write figures for a paper, as in pdf,png.", "FORMATS", ("pdf", "svg", "png"), many=True, basic=True),
@@ -198,3 +202,24 @@ class ImputeOptions(ReadingOptions):
         Path | None, Option("The completed table; FILE with -imputed.csv at its end by default.", "CSV", basic=True)
     ] = None
     raw_text: Annotated[bool, RAW_TEXT] = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ReplicateOptions(ReadingOptions):
+    """A saved model and rows that it was not fitted to."""
+
+    model: Annotated[Path, MODEL]
+    file: Annotated[str, FILE]
+    out: Annotated[Path | None, Option("Also write the table of groups to this csv file.", "CSV", basic=True)] = None
+    raw_text: Annotated[bool, RAW_TEXT] = False
+    seed: Annotated[int, SEED] = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PlanOptions:
+    """A saved model, and the numbers of rows to try."""
+
+    model: Annotated[Path, MODEL]
+    rows: Annotated[Any, Option("Numbers of rows to try.", "N,N", numbers=True, basic=True)] = "50,100,200,400"
+    draws: Annotated[int, Option("Tables that are drawn for each.", "N", limits=COUNT)] = 20
+    seed: Annotated[int, SEED] = 0

@@ -24,13 +24,13 @@ from uuid import uuid4
 
 MODEL, ROWS, COLUMNS, SUMMARY, REPORT = "model.blockmix", "rows.csv", "columns.csv", "summary.json", "report.html"
 SELECTION, TOPICS, TYPICAL = "selection.csv", "topics.csv", "documents.csv"
-SHARES = "shares.csv"
+SHARES, SCORES, ASSOCIATIONS = "shares.csv", "scores.csv", "associations.csv"
 GROUPS, CLUSTERS, TABLE = "groups.csv", "clusters.csv", "table.csv"
 
 # The files that each kind of run may write; the last is the summary, which lists them.
 KINDS = {
-    "mixture": (MODEL, ROWS, COLUMNS, TABLE, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
-    "covariance": (MODEL, COLUMNS, GROUPS, REPORT, SUMMARY),
+    "mixture": (MODEL, ROWS, COLUMNS, SCORES, ASSOCIATIONS, TABLE, SELECTION, GROUPS, CLUSTERS, REPORT, SUMMARY),
+    "covariance": (MODEL, COLUMNS, SCORES, ASSOCIATIONS, GROUPS, REPORT, SUMMARY),
     "topics": (MODEL, ROWS, COLUMNS, TOPICS, TYPICAL, SHARES, SELECTION, REPORT, SUMMARY),
 }
 # Parameters of the library and the options that set them; a name comes before those that it ends with.
@@ -304,6 +304,11 @@ def _swap(scratch: Path, out: Path, old: list[str]) -> None:
             if not os.path.lexists(source):
                 target.rename(source)
         raise
+
+
+def framed_cells(frame: Any) -> tuple[list[str], list[list[Any]]]:
+    """Head and lines of a data frame for a csv file, empty where a value is missing."""
+    return list(frame), frame.astype(object).where(frame.notna(), "").values.tolist()
 
 
 def write_csv(to: Path | IO[str], head: Sequence[str], lines: Iterable[Sequence[Any]], raw: bool) -> None:

@@ -6,7 +6,6 @@ new column groups, which are kept where they raise the objective.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -14,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from blockmix.blocks.blocks import Blocks, Layout, best_blocks
+from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.blocks.moments import Covariance, as_matrix, correlation
 from blockmix.blocks.shapes import FULL, BlockModel, cheaper_shapes, given_shape
 from blockmix.em.loop import LoopState, Regroup
@@ -33,7 +32,8 @@ from blockmix.em.sweep import (
     unit_parameters,
 )
 from blockmix.em.tails import FIRST, expanded, leap
-from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, topmost
+from blockmix.grouping.common import Fit, Scatter, best_common
+from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, layout_of, topmost
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Chunk, Rows
 
@@ -47,6 +47,7 @@ _COARSE = 64
 # halve the correlations of the 60 rows of a component of Wine, and with 30 % missing its columns stay alone.
 _PSEUDO_ROWS = 0.5
 _COARSE_STEPS = 3
+_FARTHER = 1e-3  # gain per row of other loadings in the same groups; less is EM not having settled
 _JUDGED_AFTER = 5  # EM steps in new groups; judged after one, good groups are refused
 
 
@@ -59,7 +60,7 @@ class BlockFamily:
     Attributes
     ----------
     n_groups : tuple
-        A number of column groups or a rule for each component.
+        A number of column groups, the groups or a rule for each component.
     grouping : Grouping
         How groups are found.
     shape : BlockModel
@@ -74,6 +75,10 @@ class BlockFamily:
         Whether components are t distributions.
     powered : bool
         Whether columns may have powers, each of which has the price of a parameter in BIC.
+    common : tuple of two ints
+        Least and largest number of common factors.
+    factor_price : float
+        Log-likelihood that one parameter of the common factors must earn.
     as_rows : bool
         Whether full scatters are stored as rows: those of complete rows in memory with many columns each.
     loose : float
@@ -89,6 +94,8 @@ class BlockFamily:
     total_weight: float
     heavy: bool = False
     powered: bool = False
+    common: tuple[int, int] = (0, 0)
+    factor_price: float = 0.0
     as_rows: bool = False
     loose: float = 1e-2
     sweep = staticmethod(sweep)
@@ -97,9 +104,11 @@ class BlockFamily:
         """The state after an M-step from responsibilities z, shape (N, G), with the first column groups."""
         alone, G = Partition(np.arange(rows.n_columns)), z.shape[1]
         layout = Layout((alone,), n_sharing=G) if self.shared else Layout((alone,) * G)
-        parameters = self.regrouped(rows, unit_parameters(rows, z, layout), z)
+        # Common factors that are chosen wait for clusters: in wrong ones they explain what lies between the right ones.
+        first = replace(self, common=(self.common[0],) * 2)
+        parameters = first.regrouped(rows, unit_parameters(rows, z, layout), z)
         if self.powered:
-            parameters = self._repowered(rows, parameters, sweep(rows, parameters), 0.0)[0] or parameters
+            parameters = first._repowered(rows, parameters, sweep(rows, parameters), 0.0)[0] or parameters
         if not self.heavy:
             memory = frozenset([_digest(z[:])] if self.as_rows else [])
             return LoopState(parameters, tolerance, memory=memory)
@@ -117,7 +126,9 @@ class BlockFamily:
         if not hasattr(rule, "block_model"):
             names: dict[tuple[object, ...], str] = {(1,) * G: "one group", (n_columns,) * G: "alone"}
             return {names.get(self.n_groups, "given groups"): self}
-        held = partial(replace, self, shape=FULL if rule.block_model == "auto" else given_shape(rule.block_model))
+        held = partial(
+            replace, self, common=(0, 0), shape=FULL if rule.block_model == "auto" else given_shape(rule.block_model)
+        )
         one = {"one group": held(n_groups=(1,) * G)} if judged else {}
         return {"rule": self, **one, "alone": held(n_groups=(n_columns,) * G)}
 
@@ -127,6 +138,7 @@ class BlockFamily:
         paid = self.price * layout.n_parameters + layout.partition_price if self.price else 0.0
         if parameters.powers is not None:
             paid += exponent_price(self.total_weight) * parameters.powers.n_exponents
+        paid += self.factor_price * parameters.blocks.n_loadings
         return statistics.log_likelihood + self.prior.value(parameters) - paid
 
     def maximize(self, statistics: Statistics, parameters: Parameters) -> Parameters:
@@ -170,29 +182,34 @@ class BlockFamily:
         """
         (G, p), n_sharing = old.means.shape, old.blocks.layout.n_sharing
         step = G if self.as_rows else max(n_sharing, _TOGETHER // (p * p))
-        chosen: list[tuple[Layout, Mapping[int, FloatArray]]] = []
+        chosen = list[Blocks]()
         flat, changed, statistics = list[FloatArray](), not judge, None
         for start in range(0, G, step):
-            statistics, states = full_scatter(rows, old, range(start, min(start + step, G)), z, self.as_rows), None
+            statistics = full_scatter(rows, old, range(start, min(start + step, G)), z, self.as_rows)
+            blocks = old.blocks
             if self.heavy:
-                statistics, states = expanded(statistics, old, self.prior, start)
-            blocks = old.blocks if states is None else replace(old.blocks, states=states)
+                statistics, blocks = expanded(statistics, old, self.prior, start)
             shift = statistics.means(old.means) - old.means
             for g, scatter in enumerate(statistics.scatter, start=start):
-                S, n, centered = self._covariance(g, scatter, statistics, shift)
-                present = blocks[g * n_sharing] if judge else None
-                layout, kept = self._better(S, n, self._proposed(g, S, n), present)
-                changed |= present is None or layout is not present.layout
-                chosen.append((layout, kept))
+                found, centered = self._covariance(g, scatter, statistics, shift)
+                best, is_new = self._better(g, found, blocks[g * n_sharing] if judge else None)
+                changed |= is_new
+                chosen.append(best)
+                layout = best.layout
                 flat.append(centered.gathered(layout.order[0], layout.blocks, layout.size))
         if not changed:
             return old
         assert statistics is not None
-        shapes = tuple(layout.models[0] for layout, _ in chosen) if any(layout.shapes for layout, _ in chosen) else ()
-        layout = Layout([layout.distinct[0] for layout, _ in chosen], shapes, n_sharing)
+        layouts = [best.layout for best in chosen]
+        shapes = tuple(layout.models[0] for layout in layouts) if any(layout.shapes for layout in layouts) else ()
+        layout = Layout([layout.distinct[0] for layout in layouts], shapes, n_sharing)
         numbers = zip(layout.first.tolist(), chosen, strict=False)
-        new_states = {first + b: state for first, (_, kept) in numbers for b, state in kept.items()}
-        return from_scatter(statistics, old, layout, np.concatenate(flat), self.prior, new_states, centered=True)
+        states = {first + b: state for first, best in numbers for b, state in best.states.items()}
+        loadings, most = None, max(best.common.shape[1] for best in chosen)
+        if most:
+            loadings = np.stack([np.pad(best.common, ((0, 0), (0, most - best.common.shape[1]))) for best in chosen])
+        flats = np.concatenate(flat)
+        return from_scatter(statistics, old, layout, flats, self.prior, states, centered=True, loadings=loadings)
 
     def proposals(self, statistics: Statistics, parameters: Parameters) -> list[Partition]:
         """The column groups proposed for each distinct covariance, whether they are better or not.
@@ -202,14 +219,17 @@ class BlockFamily:
         partitions = []
         shift = statistics.means(parameters.means) - parameters.means
         for g, scatter in enumerate(statistics.scatter):
-            S, n, _ = self._covariance(g, scatter, statistics, shift)
-            partitions.append(self._proposed(g, S, n).distinct[0])
+            present = parameters.blocks[g * parameters.blocks.layout.n_sharing]
+            held = replace(self, common=(present.n_common[0],) * 2)
+            found, _ = self._covariance(g, scatter, statistics, shift)
+            new = held._proposed(g, found, present)
+            partitions.append(new.distinct[0] if isinstance(new, Layout) else new.blocks.partition)
         return partitions
 
     def _covariance(
         self, g: int, scatter: Any, statistics: Statistics, shift: FloatArray
-    ) -> tuple[Covariance, float, Covariance]:
-        """Covariance with the prior and what rounding leaves in it, rows that it rests on, and scatter.
+    ) -> tuple[Scatter, Covariance]:
+        """Covariance, with the prior and what rounding leaves in it, of the rows that it rests on, and scatter.
 
         Pseudo-rows count as rows. The scatter is about the new means, which are the old ones moved by `shift` (G, p).
         """
@@ -221,16 +241,28 @@ class BlockFamily:
         n = weight + n_sharing * prior.shrinkage
         if weight < EMPTY * statistics.weight.sum():
             # An empty component has the overall variances and nothing to group.
-            return type(scatter).of(np.zeros((1, p))).raised(np.ones(p)), max(n, 2.0), scatter
-        added = statistics.blur[members].sum(axis=0) + n_sharing * (prior.shrinkage + prior.ridge)
-        S = (scatter / n).raised(added / n)
+            ones = type(scatter).of(np.zeros((1, p))).raised(np.ones(p))
+            return Scatter(ones, max(n, 2.0), self.price, self.factor_price, kept=0.0), scatter
+        pull = n_sharing * (prior.shrinkage + prior.ridge)
+        S = (scatter / n).raised((statistics.blur[members].sum(axis=0) + pull) / n)
         if not (S.diagonal() > NO_VARIANCE).all():
             raise ValueError(SINGULAR.format(g))
-        return S, n, scatter
+        return Scatter(S, n, self.price, self.factor_price, weight / n, pull / n), scatter
 
-    def _proposed(self, g: int, S: Covariance, n: float) -> Layout:
+    def _proposed(self, g: int, scatter: Scatter, present: Blocks | None) -> Fit | Layout:
+        """New groups of a covariance, and where there may be common factors their loadings."""
+        S, (least, most), wanted = scatter.S, self.common, self.n_groups[g]
+        groups, p = self._groups(g, S, scatter.n_rows), len(S)
+        if not most or not scatter.kept or (not least and wanted in (1, p)):
+            return groups
+        fit = best_common(scatter, partial(self._groups, g, n=scatter.n_rows), groups, present, least, most)
+        return groups if fit.blocks.loadings is None else fit
+
+    def _groups(self, g: int, S: Covariance, n: float) -> Layout:
         p, wanted, n = len(S), cast(Any, self.n_groups[g]), max(n, 2.0)
-        if not isinstance(wanted, int):
+        if isinstance(wanted, Partition):
+            proposal = Proposal(wanted)
+        elif not isinstance(wanted, int):
             proposal = wanted.choose(S, n, self.grouping, price=self.price or None)
         elif wanted in (1, p):  # nothing to search
             proposal = Proposal(Partition.single(p) if wanted == 1 else Partition.separate(p))
@@ -239,28 +271,23 @@ class BlockFamily:
         shapes = proposal.shapes
         if not shapes and self.shape.name != FULL.name:
             shapes = cheaper_shapes(self.shape, proposal.partition.sizes)
-        full = all(model.name == FULL.name for model in shapes)
-        return Layout((proposal.partition,), () if full else (shapes,))
+        return layout_of(replace(proposal, shapes=shapes))
 
-    def _better(
-        self, S: Covariance, n: float, new: Layout, present: Blocks | None
-    ) -> tuple[Layout, Mapping[int, FloatArray]]:
-        """The new layout if it raises the objective, else the present one, and states of its blocks."""
+    def _better(self, g: int, scatter: Scatter, present: Blocks | None) -> tuple[Blocks, bool]:
+        """The proposed groups if they raise the objective, else the present ones, and whether they are new."""
+        new = self._proposed(g, scatter, present)
         if present is None:
-            return new, {}
-        if new.is_same(present.layout):
-            return present.layout, present.states
-        states, values = [], []
-        for layout, start in ((new, {}), (present.layout, present.states)):
-            flat = S.gathered(layout.order[0], layout.blocks, layout.size)
-            blocks, shaped = best_blocks(layout, flat, start)
-            # log|Σ| + tr Σ⁻¹S of each block; for a full one the trace is the number of its columns.
-            deviances = np.add.reduceat(2 * np.log(blocks.factors[layout.diagonal]) + 1, layout.blocks[:, 0])
-            deviances[list(shaped)] = list(shaped.values())
-            states.append(blocks.states)
-            paid = self.price * layout.n_parameters + layout.partition_price if self.price else 0.0
-            values.append(-0.5 * n * float(deviances.sum()) - paid)
-        return (new, states[0]) if values[0] - values[1] > 1e-9 * n else (present.layout, present.states)
+            return Blocks(new, np.empty(0)) if isinstance(new, Layout) else new.blocks, True
+        layout, plain = present.layout, not any(present.n_common)
+        if plain and isinstance(new, Layout) and new.is_same(layout):
+            return present, False
+        new = scatter.fitted(new, None, {}) if isinstance(new, Layout) else new
+        # Common factors compete where EM settles: a single step of theirs is nothing.
+        stay = scatter.fitted(layout, None, present.states) if plain else scatter.settled(present)
+        same = new.blocks.layout.is_same(layout) and new.blocks.n_common == present.n_common
+        least = _FARTHER if same else 1e-9
+        is_new = scatter.objective(new) - scatter.objective(stay) > least * scatter.n_rows
+        return (new if is_new else stay).blocks, is_new
 
     def _from_coarser_blocks(self, rows: Rows, old: Parameters, value: float) -> Parameters:
         """Parameters in groups proposed after a few EM steps in coarser blocks, if they raise the objective (ADR 14).
@@ -271,7 +298,8 @@ class BlockFamily:
         comparison is by the objective of the rows, so the trace does not fall.
         """
         new = self.regrouped(rows, self.in_coarser_blocks(rows, old), old)
-        if new.blocks.layout.is_same(old.blocks.layout):
+        same_factors = new.blocks.n_common == old.blocks.n_common
+        if new.blocks.layout.is_same(old.blocks.layout) and same_factors:
             return old
         new, gained = self._judged(rows, new)
         return new if gained - value > 1e-9 * self.total_weight else old
@@ -308,7 +336,8 @@ class BlockFamily:
     def in_coarser_blocks(self, rows: Rows, old: Parameters) -> Parameters:
         """Parameters after a few EM steps in coarser blocks, with the responsibilities of the old ones."""
         prior = Prior(_PSEUDO_ROWS * min(rows.n_columns, _COARSE), self.prior.ridge)
-        coarser = replace(self, n_groups=(_Coarse(),) * len(self.n_groups), shape=FULL, prior=prior, price=0.0)
+        held: dict[str, Any] = {"shape": FULL, "prior": prior, "price": 0.0, "common": (0, 0)}
+        coarser = replace(self, n_groups=(_Coarse(),) * len(self.n_groups), **held)
         coarse = coarser.regrouped(rows, old)
         for _ in range(_COARSE_STEPS - 1):
             coarse = coarser.regrouped(rows, coarse, old)

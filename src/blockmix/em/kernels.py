@@ -80,6 +80,28 @@ def _add_distances(centered: Any, n: Any, blocks: Any, b: Any, whiteners: Any, w
             distance[r] += white[r] * white[r]
 
 
+@inlined
+def _take_common(centered: Any, n: Any, loadings: Any, slopes: Any, scores: Any, distance: Any) -> None:
+    """Subtract from n centered rows what common factors explain, Λf with f = β(x − μ), and add ‖f‖² to the distance.
+
+    The distance of x is ‖f‖² plus that of the rest in Ψ, which loses no digits where that of x in Ψ is much larger.
+    """
+    for a in range(len(slopes)):
+        for r in range(n):
+            scores[a, r] = 0
+        for i in range(slopes.shape[1]):
+            w = slopes[a, i]
+            for r in range(n):
+                scores[a, r] += w * centered[i, r]
+    for a in range(len(slopes)):
+        for r in range(n):
+            distance[r] += scores[a, r] * scores[a, r]
+        for i in range(slopes.shape[1]):
+            w = loadings[a, i]
+            for r in range(n):
+                centered[i, r] -= w * scores[a, r]
+
+
 @compiled
 def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any, gain: Any) -> None:
     """Write level_g − ½ [Σ_k ‖L_gk⁻¹ (x − μ_g)_k‖² + Σ_j Δ_j (Σ_g⁻¹)_jj] to joint (m, G).
@@ -90,10 +112,10 @@ def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any,
     """
     location, inverse = units
     rounded, variances, codes = rounding
-    level, means, order, blocks, first, whiteners, precisions, _, inverses = density
+    level, means, order, blocks, first, whiteners, precisions, _, inverses, loadings, slopes = density
     m, p = X.shape
     rows = np.arange(m)
-    tile, centered = tiles(p), tiles(p)
+    tile, centered, scores = tiles(p), tiles(p), tiles(slopes.shape[1])
     white, distance, gained = tiles(1)[0], tiles(1)[0], tiles(1)[0]
     if gain is not None:
         work, singles = workspace(p, largest(blocks)), np.empty(means.shape)
@@ -116,6 +138,7 @@ def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any,
             if gain is not None:
                 some = first[g], first[g + 1]
                 explain(centered, blurs, g, some, density, singles[g], work, (distance, gained))
+            _take_common(centered, n, loadings[g], slopes[g], scores, distance)
             for b in range(first[g], first[g + 1]):
                 _add_distances(centered, n, blocks, b, whiteners, white, distance)
             for r in range(n):
@@ -134,7 +157,7 @@ def block_distances(
     `gain` (TILE,) is overwritten; it is None if none are missing.
     """
     location, inverse = units
-    _, means, order, blocks, first, whiteners, precisions, _, _ = density
+    _, means, order, blocks, first, whiteners, precisions, _, _, _, _ = density
     p = X.shape[1]
     tile, centered, blurs = tiles(p), tiles(p), np.zeros((p, TILE))
     distance, white = tiles(1)[0], tiles(1)[0]
@@ -186,16 +209,16 @@ def responsibilities(joint: Any, weights: Any) -> Any:
 
 @compiled
 def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: Any, density: Any, sums: Any) -> None:
-    """Add Σz, Σz(x − μ), ΣzΔ and Σz(x − μ)(x − μ)ᵀ to the sums.
+    """Add Σz, Σz(x − μ), ΣzΔ, Σz(x − μ)(x − μ)ᵀ and Σzβ(x − μ)(x − μ)ᵀ to the sums.
 
-    Their shapes are (G,), (G, p) and (G, p); the last is flat and has the lower triangles of the blocks. If values
-    are missing, they are filled, and their conditional covariances are weighted by certain (m, G); it is None if there
-    are none.
+    Their shapes are (G,), (G, p) and (G, p); the fourth is flat and has the lower triangles of the blocks; the last has
+    shape (G, q, p) for q common factors. If values are missing, they are filled, and their conditional covariances are
+    weighted by certain (m, G); it is None if there are none.
     """
     location, inverse = units
     rounded, variances, codes = rounding
     means, order, blocks, first = density.means, density.order, density.blocks, density.first
-    weight, excess, blur, scatter = sums
+    weight, excess, blur, scatter, cross = sums
     m, p = X.shape
     near = np.empty(m, np.int64)
     tile, centered, root = tiles(p), tiles(p), tiles(1)[0]
@@ -229,6 +252,8 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
             _add_excess(centered, n, root, order[g], excess[g])
             for b in range(first[g], first[g + 1]):
                 _add_scatter(centered, n, blocks, b, scatter)
+            for a in range(cross.shape[1]):
+                _add_cross(centered, n, density.slopes[g, a], order[g], root, cross[g, a])
 
 
 @inlined
@@ -240,6 +265,22 @@ def _add_excess(centered: Any, n: Any, root: Any, columns: Any, excess: Any) -> 
             centered[i, r] *= root[r]
             total += root[r] * centered[i, r]
         excess[columns[i]] += total
+
+
+@inlined
+def _add_cross(centered: Any, n: Any, slopes: Any, columns: Any, score: Any, cross: Any) -> None:
+    """Add the products of the columns with the score of the rows on a common factor, which is written to `score`."""
+    for r in range(n):
+        score[r] = 0
+    for i in range(len(columns)):
+        w = slopes[i]
+        for r in range(n):
+            score[r] += w * centered[i, r]
+    for i in range(len(columns)):
+        total = 0.0
+        for r in range(n):
+            total += score[r] * centered[i, r]
+        cross[columns[i]] += total
 
 
 @inlined

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.special import gammaln
 from scipy.stats import beta, f
 
-from blockmix.blocks.blocks import Blocks, block_of
+from blockmix.blocks.blocks import Blocks, Layout, block_of, factorized
 from blockmix.blocks.shapes import SMALL
-from blockmix.partition import FloatArray, IntArray
+from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Chunk
 from blockmix.rows.powers import Powers
 
@@ -42,6 +42,8 @@ class Density(NamedTuple):
         Degrees of freedom; infinite for normal components.
     inverses : flat array
         Inverse blocks, for rows with missing values; empty otherwise.
+    loadings, slopes : arrays of shape (G, q, p)
+        Λᵀ and β of the common factors (see `blocks.Scoring`), with the columns in the order of the groups.
     """
 
     level: FloatArray
@@ -53,10 +55,12 @@ class Density(NamedTuple):
     precisions: FloatArray
     freedom: FloatArray
     inverses: FloatArray
+    loadings: FloatArray
+    slopes: FloatArray
 
 
 class Summaries(NamedTuple):
-    """log|Σ_g| and log π_g − ½ log|2π Σ_g|, shapes (G,), and the diagonals of Σ_g⁻¹, shape (G, p)."""
+    """log|Ψ_g| and log π_g − ½ log|2π Ψ_g|, shapes (G,), and the diagonals of Ψ_g⁻¹, shape (G, p), of the blocks Ψ."""
 
     logdets: FloatArray
     levels: FloatArray
@@ -89,13 +93,38 @@ class Parameters:
         return written
 
     def density(self, missing: bool) -> Density:
-        """The arrays that compiled loops take; with inverse blocks if values may be missing."""
-        layout, whiteners = self.blocks.layout, self.blocks.whiteners
+        """The arrays that compiled loops take; with inverse blocks if values may be missing.
+
+        Common factors make missing values of all groups depend on each other: these have one block of all columns.
+        """
+        layout, whiteners, loadings = self.blocks.layout, self.blocks.whiteners, self.blocks.loadings
+        if missing and loadings is not None:
+            return self.dense.density(missing)
         _, level, precisions = self.summaries
         freedom = np.full(len(level), np.inf) if self.degrees_of_freedom is None else self.degrees_of_freedom
         inverses = self.inverses if missing else np.empty(0)
         places = layout.order, layout.blocks, layout.first
-        return Density(level, self.means, *places, whiteners, precisions, freedom, inverses)
+        common: Any = (np.empty((len(level), 0, self.means.shape[1])),) * 2
+        if loadings is not None:
+            slopes, _, logdets, gains = [np.repeat(v, layout.n_sharing, axis=0) for v in self.blocks.scoring]
+            level, precisions = level - 0.5 * logdets, precisions - gains
+            transposed = np.repeat(np.swapaxes(loadings, 1, 2), layout.n_sharing, axis=0)
+            at = layout.order[:, None]
+            common = tuple(np.take_along_axis(cast(Any, v), at, axis=2) for v in (transposed, slopes))
+        return Density(level, self.means, *places, whiteners, precisions, freedom, inverses, *common)
+
+    @cached_property
+    def dense(self) -> Parameters:
+        """The same mixture with one block of all columns in place of common factors and blocks."""
+        layout = self.blocks.layout
+        one = Layout((Partition.single(self.means.shape[1]),) * len(layout.distinct), (), layout.n_sharing)
+        return replace(self, blocks=Blocks(one, factorized(one, self.covariances.ravel())))
+
+    @property
+    def covariances(self) -> FloatArray:
+        """The distinct covariances, shape (distinct, p, p)."""
+        each = range(0, len(self.weights), self.blocks.layout.n_sharing)
+        return np.stack([self.blocks[g].dense() for g in each])
 
     @cached_property
     def inverses(self) -> FloatArray:
@@ -124,8 +153,8 @@ class Parameters:
 class Prior:
     """A penalty −½ Σ_g [κ log|Σ_g| + (κ + ρ) tr Σ_g⁻¹] in standardized columns, fixed, so that EM stays monotone.
 
-    κ (`shrinkage`) pseudo-rows pull each block to the diagonal of overall variances; ρ (`ridge`) keeps a singular block
-    invertible.
+    With common factors it is a penalty on the blocks Ψ. κ (`shrinkage`) pseudo-rows pull each block to the diagonal of
+    overall variances; ρ (`ridge`) keeps a singular block invertible.
     """
 
     shrinkage: float = 0.0
@@ -233,15 +262,22 @@ def student_constants(freedom: FloatArray, n_columns: int) -> FloatArray:
 def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> FloatArray:
     """δ_k of each column group of the component of each row, shape (m, K); NaN where that component has fewer groups.
 
-    Σ_k δ_k = δ, because the blocks of a component are independent. As in the E-step a rounded value has the mean of the
-    squared distances of the values that it stands for.
+    Σ_k δ_k = δ, because the blocks of a component are independent. With common factors δ_k is that of what they leave
+    of the row, x − μ − Λf with f = E(f | x), and Σ_k δ_k + ‖f‖² = δ. As in the E-step a rounded value has the mean of
+    the squared distances of the values that it stands for.
     """
     from blockmix.em.kernels import block_distances
     from blockmix.em.missing_kernels import TILE
 
-    partitions, largest = parameters.blocks.layout.partitions, np.finfo(chunk.X.dtype).max
-    chunk = chunk.powered(parameters.powers)
-    density, gain = parameters.density(chunk.has_missing), np.empty(TILE) if chunk.has_missing else None
+    largest, chunk = np.finfo(chunk.X.dtype).max, chunk.powered(parameters.powers)
+    partitions, gain = parameters.blocks.layout.partitions, np.empty(TILE) if chunk.has_missing else None
+    if parameters.blocks.loadings is not None:
+        scores = common_scores(chunk, labels, parameters)
+        owner = np.minimum(labels, len(parameters.blocks.loadings) - 1)
+        common = np.einsum("mq,mpq->mp", scores, parameters.blocks.loadings[owner]) * chunk.scale
+        chunk = replace(chunk, X=chunk.X - common)
+        parameters = replace(parameters, blocks=parameters.blocks.remaining)
+    density = parameters.density(chunk.has_missing)
     distances = np.full((len(labels), max(partition.n_groups for partition in partitions)), np.nan)
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
@@ -251,13 +287,39 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     return distances
 
 
+def common_scores(chunk: Chunk, labels: IntArray, parameters: Parameters) -> FloatArray:
+    """E(f | x), the common factors of rows in the components with these labels, shape (m, q)."""
+    from blockmix.em.kernels import center_filled
+
+    blocks, density, chunk = parameters.blocks, parameters.density(missing=True), chunk.powered(parameters.powers)
+    if blocks.loadings is None:
+        return np.zeros((len(labels), 0))
+    scores = np.empty((len(labels), blocks.loadings.shape[2]))
+    for g in np.unique(labels).tolist():
+        rows = np.flatnonzero(labels == g)
+        centered, shares = np.empty((len(rows), chunk.X.shape[1])), np.ones((2, len(chunk.X)))
+        sums = centered, np.zeros(len(density.inverses))
+        center_filled(chunk.X, rows, shares, g, chunk.units, chunk.rounding, density, sums)
+        scores[rows] = centered @ blocks.scoring.slopes[min(g, len(blocks.loadings) - 1)].T
+    return scores
+
+
+def row_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
+    """Outlier score δ of each row in its component, shape (m,), and `group_distances`, of which it is the sum.
+
+    With common factors the scores on these count too.
+    """
+    each = group_distances(chunk, labels, parameters)
+    return np.nansum(each, axis=1) + (common_scores(chunk, labels, parameters) ** 2).sum(axis=1), each
+
+
 def outliers_of(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[str, Any]:
     """Outlier scores and groups of the rows of a chunk with these components, and how many values they have.
 
     The score of a row is δ from its component, its group the one in which it is least likely. Groups of different
     sizes, or numbers of values, are compared by Wilson and Hilferty's normal score of a χ² value.
     """
-    partitions, distances = parameters.blocks.layout.partitions, group_distances(chunk, labels, parameters)
+    partitions, (total, distances) = parameters.blocks.layout.partitions, row_distances(chunk, labels, parameters)
     sizes = np.zeros(distances.shape)
     for g in np.unique(labels).tolist():
         rows, K = np.flatnonzero(labels == g), partitions[g].n_groups
@@ -268,7 +330,7 @@ def outliers_of(chunk: Chunk, labels: IntArray, parameters: Parameters) -> dict[
     scores = (np.cbrt(distances / np.maximum(sizes, 1)) - (1 - spread)) / np.sqrt(spread)
     groups = np.where(sizes > 0, scores, -np.inf).argmax(axis=1)
     return {
-        "outlier_scores_": np.nansum(distances, axis=1).astype(chunk.X.dtype),
+        "outlier_scores_": total.astype(chunk.X.dtype),
         "outlier_groups_": groups.astype(np.min_scalar_type(-distances.shape[1])),
         "n_values_": chunk.observed.astype(np.min_scalar_type(chunk.X.shape[1])),
     }

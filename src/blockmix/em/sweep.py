@@ -7,18 +7,19 @@ only, Σ c² numbers per component; `full_scatter` takes all of it, so that new 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from blockmix.blocks.blocks import Blocks, Layout, best_blocks, block_of
+from blockmix.blocks.blocks import Blocks, Layout, best_blocks, block_of, factorized
 from blockmix.blocks.gram import GramMatrix
 from blockmix.blocks.moments import as_matrix
 from blockmix.em.parameters import Density, Parameters, Prior, posterior
 from blockmix.em.tails import expanded, new_freedom, reweighted
+from blockmix.grouping.common import common_step
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, Rows
 from blockmix.rows.measured import Additive
@@ -56,6 +57,8 @@ class Statistics(Additive):
         matrices, shape (covariances, p, p), or `RowScatters` in place of these.
     tail : array of shape (G,) or None
         Σz(E log u − u); None if the tails are normal.
+    cross : array of shape (G, q, p) or None
+        Σzuβ(x − μ)(x − μ)ᵀ for common factors; None without any, and where the scatter is that of all columns.
     """
 
     log_likelihood: float
@@ -65,6 +68,7 @@ class Statistics(Additive):
     blur: FloatArray
     scatter: Any
     tail: FloatArray | None = None
+    cross: FloatArray | None = None
 
     def means(self, old: FloatArray) -> FloatArray:
         """New means, shape (G, p); the overall mean, which is zero, for an empty component."""
@@ -96,8 +100,10 @@ def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     shared = shared and not rows.has_missing and getattr(rows, "known", None) is None
     if shared and rows.n_rows > rows.n_columns and parameters.summaries.precisions[0].max() < _LARGEST_PRECISION:
         return _sweep_shared(rows, parameters)
-    density = parameters.density(rows.has_missing)
-    return rows.map_sum(partial(_chunk_statistics, density=density, size=parameters.blocks.layout.size))
+    # Common factors let missing values depend on all columns, so these rows have the scatter of all columns.
+    swept = parameters.dense if rows.has_missing and parameters.blocks.loadings is not None else parameters
+    density = swept.density(rows.has_missing)
+    return rows.map_sum(partial(_chunk_statistics, density=density, size=swept.blocks.layout.size))
 
 
 def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
@@ -108,9 +114,10 @@ def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
     certain = z.copy() if chunk.has_missing else None
     weight, tail = (None, None) if u is None else reweighted(chunk, z, u, density.freedom)
     shape = density.means.shape
-    sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size)
+    sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size), np.zeros_like(density.slopes)
     moments(chunk.X, chunk.weights, z, certain, chunk.units, chunk.rounding, density, sums)
-    return Statistics(log_likelihood, sums[0] if weight is None else weight, *sums, tail)
+    cross = sums[-1] if sums[-1].size else None
+    return Statistics(log_likelihood, sums[0] if weight is None else weight, *sums[:-1], tail, cross)
 
 
 def _sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
@@ -120,8 +127,8 @@ def _sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     linear in x: O(N p G) for a sweep instead of O(N G Σ c²). At 20 491 × 400, G = 5, largest block 325, the plain sweep
     takes 1.2 s of processor time, this one 0.06 s.
     """
-    layout, means = parameters.blocks.layout, parameters.means
-    precision = parameters.blocks[0].precision()
+    layout, means, blocks = parameters.blocks.layout, parameters.means, parameters.blocks[0]
+    precision = blocks.precision()
     slopes = means @ precision
     with np.errstate(divide="ignore"):
         level = np.log(parameters.weights) - 0.5 * np.einsum("gj,gj->g", slopes, means)
@@ -129,14 +136,17 @@ def _sweep_shared(rows: Rows, parameters: Parameters) -> Statistics:
     if rows not in _totals:
         _totals[rows] = rows.map_sum(_total_scatter)
     total = _totals[rows]
-    constant = rows.n_columns * np.log(2 * np.pi) + parameters.summaries.logdets[0]
+    constant = rows.n_columns * np.log(2 * np.pi) + blocks.logdet
     log_likelihood = linear.log_likelihood - 0.5 * (rows.total_weight * constant + float((precision * total).sum()))
     new = linear.means(np.zeros_like(means))
     shift = new - means
     about_old = as_matrix(total - (linear.weight * new.T) @ new + (linear.weight * shift.T) @ shift)
     scatter = about_old.gathered(layout.order[0], layout.distinct_blocks, layout.size)
-    excess = linear.excess - linear.weight[:, None] * means
-    return Statistics(log_likelihood, linear.weight, linear.weight, excess, linear.blur, scatter)
+    excess, cross = linear.excess - linear.weight[:, None] * means, None
+    if blocks.loadings is not None:  # all of it with the first component: it is summed over those that share
+        cross = np.zeros((len(means), *blocks.scoring.slopes.shape[1:]))
+        cross[0] = blocks.scoring.slopes[0] @ about_old
+    return Statistics(log_likelihood, linear.weight, linear.weight, excess, linear.blur, scatter, cross=cross)
 
 
 def _linear_statistics(chunk: Chunk, slopes: FloatArray, level: FloatArray) -> Statistics:
@@ -254,17 +264,32 @@ def supporting_rows(rows: Rows, parameters: Parameters) -> FloatArray:
     n (1 − vᵀCv / vᵀΣv) of them: the rest of its variance is what the model itself fills in. A block that collapses
     leaves only the rows that are complete in its columns.
     """
-    layout = parameters.blocks.layout
+    layout, blocks = parameters.blocks.layout, parameters.blocks
     counts = np.repeat(layout.pooled(parameters.weights) * rows.total_weight, [d.n_groups for d in layout.distinct])
     if not rows.has_missing:
         return counts
     rows, density = rows.powered(parameters.powers), parameters.density(missing=True)
     total = rows.map_sum(partial(_missing_scatter, density=density))
+    whiteners = blocks.whiteners
+    if blocks.loadings is not None:
+        total, covariances = within_groups(total, layout), parameters.covariances
+        whiteners = Blocks(layout, factorized(layout, within_groups(covariances, layout))).whiteners
     for b, (lo, hi, start) in enumerate(layout.distinct_blocks.tolist()):
-        W, lower = block_of(parameters.blocks.whiteners, lo, hi, start), np.tril(block_of(total, lo, hi, start))
+        W, lower = block_of(whiteners, lo, hi, start), np.tril(block_of(total, lo, hi, start))
         filled_in = W @ (lower + np.tril(lower, -1).T) @ W.T
         counts[b] -= min(float(np.linalg.eigvalsh(filled_in)[-1]), float(counts[b]))
     return counts
+
+
+def within_groups(full: FloatArray, layout: Layout) -> FloatArray:
+    """Blocks of full matrices of the distinct covariances, of which the lower triangles count, flat."""
+    flat, p = np.empty(layout.size), layout.order.shape[1]
+    for d, matrix in enumerate(full.reshape(-1, p, p)):
+        whole = np.tril(matrix) + np.tril(matrix, -1).T
+        for lo, hi, start in layout.blocks[layout.first[d] : layout.first[d + 1]].tolist():
+            columns = layout.order[d, lo:hi]
+            block_of(flat, lo, hi, start)[:] = whole[np.ix_(columns, columns)]
+    return flat
 
 
 def _missing_scatter(chunk: Chunk, density: Density) -> FloatArray:
@@ -320,10 +345,28 @@ def _chunk_sums(chunk: Chunk, given: FloatArray | Parameters) -> FloatArray:
 
 def maximize(statistics: Statistics, old: Parameters, prior: Prior) -> Parameters:
     """New parameters from the statistics of a sweep; column groups and shapes stay."""
-    states = old.blocks.states
+    blocks, layout = old.blocks, old.blocks.layout
     if old.degrees_of_freedom is not None:
-        statistics, states = expanded(statistics, old, prior)
-    return from_scatter(statistics, old, old.blocks.layout, statistics.scatter.copy(), prior, states)
+        statistics, blocks = expanded(statistics, old, prior)
+    if blocks.loadings is None:
+        return from_scatter(statistics, old, layout, statistics.scatter.copy(), prior, blocks.states)
+    loadings = _new_loadings(statistics, old.means, blocks)
+    scatter = statistics.scatter.copy() if statistics.cross is not None else within_groups(statistics.scatter, layout)
+    return from_scatter(statistics, old, layout, scatter, prior, blocks.states, loadings=loadings)
+
+
+def _new_loadings(statistics: Statistics, old_means: FloatArray, blocks: Blocks) -> FloatArray:
+    """Loadings from the cross-products of rows with their common factors, or from the scatter of all columns."""
+    slopes, layout, p = blocks.scoring.slopes, blocks.layout, old_means.shape[1]
+    shift, each = statistics.means(old_means) - old_means, np.repeat(slopes, layout.n_sharing, axis=0)
+    moved = statistics.mass[:, None] * np.einsum("gqp,gp->gq", each, shift)
+    change = layout.pooled(each * statistics.blur[:, None] - moved[:, :, None] * shift[:, None])
+    if statistics.cross is not None:
+        cross = layout.pooled(statistics.cross)
+    else:
+        lower = np.tril(statistics.scatter.reshape(-1, p, p))
+        cross = slopes @ (lower + np.swapaxes(np.tril(lower, -1), 1, 2))
+    return common_step(blocks, np.swapaxes(cross + change, 1, 2), layout.pooled(statistics.weight))
 
 
 def from_scatter(
@@ -334,13 +377,14 @@ def from_scatter(
     prior: Prior,
     states: Mapping[int, FloatArray],
     centered: bool = False,
+    loadings: FloatArray | None = None,
 ) -> Parameters:
     """Covariances (scatter + blur + (κ + ρ) I) / (n + κ), pooled over the components that share one.
 
     The scatter is flat, about the old means or, if centered, about the new, and is used up. The sweep was made with the
-    old parameters.
+    old parameters. With loadings the blocks are those of what they leave.
     """
-    from blockmix.blocks.kernels import normalize
+    from blockmix.blocks.kernels import normalize, subtract_products
 
     means, mass, freedom = statistics.means(old.means), statistics.mass, old.degrees_of_freedom
     shift = np.zeros_like(means) if centered else means - old.means
@@ -353,13 +397,16 @@ def from_scatter(
         scatter[empty[layout.owner]], mass = 0, np.where(np.repeat(empty, layout.n_sharing), 0, mass)
         added = np.where(empty[:, None], least, added)
         counts = np.where(empty, least, counts)
+        loadings = None if loadings is None else np.where(empty[:, None, None], 0.0, loadings)
+    if loadings is not None:
+        subtract_products(loadings, counts, layout.order, layout.blocks, layout.first, scatter)
     added = added + layout.n_sharing * (prior.shrinkage + prior.ridge)
     divisors = counts + layout.n_sharing * prior.shrinkage
     normalize(scatter, mass, shift, added, divisors, layout.order, layout.blocks, layout.first)
     variances = scatter[layout.diagonal]
     if not (variances > NO_VARIANCE).all():
         raise ValueError(SINGULAR.format(int(np.argmin(variances)) // means.shape[1]))
-    blocks, _ = best_blocks(layout, scatter, states)
+    blocks = replace(best_blocks(layout, scatter, states)[0], loadings=loadings)
     if not prior.ridge + prior.shrinkage:
         for place in layout.distinct_blocks.tolist():
             squares = block_of(blocks.factors, *place) ** 2

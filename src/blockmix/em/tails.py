@@ -6,22 +6,24 @@ degrees of freedom.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma
 
+from blockmix.blocks.blocks import Blocks
 from blockmix.em.parameters import Density, Parameters, Prior, distances, posterior, student_constants
-from blockmix.partition import FloatArray
+from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, Rows
 
 # From a Cauchy component to one that no sample distinguishes from a normal one.
 LEAST, LARGEST = 1.0, 200.0
 _GRID = np.geomspace(LEAST, LARGEST, 16)  # candidates of a leap
+_SOME, _SHRUNK = (2.0, 4.0, 8.0, 16.0, 32.0), np.geomspace(0.05, 1, 10)  # ν and a of a first look
 FIRST = 4.0  # heavy enough to give outliers in the clusters of a start little weight from the first sweep on
 
 
@@ -58,25 +60,28 @@ def _slope(freedom: float, rest: float) -> float:
     return float(np.log(freedom / 2) - digamma(freedom / 2) + rest)
 
 
-def expanded(statistics: Any, old: Parameters, prior: Prior, first: int = 0) -> tuple[Any, Mapping[int, FloatArray]]:
+def expanded(statistics: Any, old: Parameters, prior: Prior, first: int = 0) -> tuple[Any, Blocks]:
     """Statistics with weights u/α in place of u, for the α that is best with the old covariances Σ (PX-EM).
 
     A t distribution does not say in which units u is measured. With b = Σ(νn − κp) and a = (κ + ρ) Σ tr Σ⁻¹ over the
     components that share a covariance, α solves a α² + b α = Σνm. The ascent stays exact and takes far fewer sweeps
-    where tails are heavy; without a prior the covariance is Σzu(x − μ)(x − μ)ᵀ/Σzu. The states of the old blocks are
-    returned as those of Σ/α, which new covariances must not be worse than. Full scatters begin at covariance `first`.
+    where tails are heavy; without a prior the covariance is Σzu(x − μ)(x − μ)ᵀ/Σzu. The old blocks are returned as
+    Σ/α, which new covariances must not be worse than. Full scatters begin at covariance `first`.
     """
     layout, nu = old.blocks.layout, old.degrees_of_freedom
     if statistics.tail is None or nu is None:
-        return statistics, old.blocks.states
+        return statistics, old.blocks
     a = layout.pooled((prior.shrinkage + prior.ridge) * old.summaries.precisions.sum(axis=1))
     b = layout.pooled(nu * statistics.weight - prior.shrinkage * old.means.shape[1])
     c = layout.pooled(nu * statistics.mass)
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = 2 * c / (b + np.sqrt(b**2 + 4 * a * c))
     scale = np.where(np.isfinite(scale) & (scale > 0), scale, 1.0)  # of a component without rows
-    full = statistics.scatter.ndim == 3
-    owners = scale[first : first + len(statistics.scatter), None, None] if full else scale[layout.owner]
+    if statistics.scatter.ndim == 3:
+        owners = scale[first : first + len(statistics.scatter), None, None]
+    else:  # of the blocks, or of all columns
+        all_columns = len(statistics.scatter) > layout.size
+        owners = np.repeat(scale, len(statistics.scatter) // len(scale)) if all_columns else scale[layout.owner]
     each = np.repeat(scale, layout.n_sharing)
     mass = statistics.mass / each
     new = replace(
@@ -86,8 +91,23 @@ def expanded(statistics: Any, old: Parameters, prior: Prior, first: int = 0) -> 
         blur=statistics.blur / each[:, None],
         scatter=statistics.scatter / owners,
         tail=statistics.tail + statistics.mass - statistics.weight * np.log(each) - mass,
+        cross=None if statistics.cross is None else statistics.cross / np.sqrt(each)[:, None, None],  # β grows by √α
     )
-    return new, old.blocks.scaled(np.tile(scale[:, None] ** -0.5, old.means.shape[1])).states
+    return new, old.blocks.scaled(np.tile(scale[:, None] ** -0.5, old.means.shape[1]))
+
+
+def tail_gains(distances: FloatArray, observed: IntArray, labels: IntArray, weights: FloatArray | None) -> FloatArray:
+    """Σ log t(x; ν, aΣ) − Σ log n(x; Σ) of the rows of each normal component, the largest of a grid of ν and a.
+
+    Squared distances of the rows from their components, numbers of values and labels, all of shape (N,).
+    """
+    c = observed.astype(np.intp)
+    counts, gains = np.ones(len(c)) if weights is None else weights, np.full(int(labels.max()) + 1, -np.inf)
+    for nu, a in product(_SOME, _SHRUNK):
+        logs = (nu + c) * np.log1p(distances / (a * nu)) + c * np.log(a) - distances
+        logs = student_constants(np.array(nu), int(c.max()))[c] - 0.5 * logs
+        gains = np.maximum(gains, np.bincount(labels, counts * logs, len(gains)))
+    return gains
 
 
 def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from blockmix.blocks.blocks import Blocks
+from blockmix.blocks.moments import correlation
 from blockmix.estimators.stability import Stability
 from blockmix.partition import FloatArray, IntArray, column_names, leading_loadings
 from blockmix.plotting.views import aligned_labels
@@ -68,10 +70,34 @@ class Centers(NamedTuple):
         return cls(weights, overall, scale, standardized, apart, (standardized >= high) | (standardized <= low))
 
     def marks(self, g: int, most: int) -> tuple[IntArray, IntArray]:
-        """Columns in which cluster g is high, and low; those that single it out first, then by the difference."""
+        """Columns in which cluster g is high, and low; those that single it out first, then by the difference.
+
+        If some do in one direction, a direction without any is left out: there another cluster stands apart, not this.
+        """
         order = np.lexsort((-np.abs(self.apart[g]), ~self.singled[g]))
         order = order[np.abs(self.apart[g, order]) >= _APART]
-        return order[self.apart[g, order] > 0][:most], order[self.apart[g, order] < 0][:most]
+        both = [order[sign * self.apart[g, order] > 0][:most] for sign in (1, -1)]
+        told = [bool(len(part)) and bool(self.singled[g, part[0]]) for part in both]
+        high, low = (part if tells or not any(told) else part[:0] for part, tells in zip(both, told, strict=True))
+        return high, low
+
+
+def group_scores(centers: Centers, covariances: Iterable[Blocks]) -> list[list[tuple[IntArray, FloatArray]]]:
+    """Columns and mean score of each cluster, shape (G,), of the groups of several columns of each covariance.
+
+    The score of a group is the mean of its standardized columns; one that correlates negatively with the column of
+    strongest correlations counts with the opposite sign.
+    """
+    found: list[list[tuple[IntArray, FloatArray]]] = []
+    for covariance in covariances:
+        found.append([])
+        for block, group in zip(covariance.blocks, covariance.partition.groups, strict=True):
+            if len(group) > 1:
+                R = correlation(block)
+                central = np.abs(R).sum(axis=0).round(9).argmax()  # two columns tie: the first, whatever the rounding
+                signs = np.where(R[central] < 0, -1.0, 1.0)
+                found[-1].append((group, centers.standardized[:, group] @ signs / len(group)))
+    return found
 
 
 class GroupAnswer(NamedTuple):
@@ -126,23 +152,24 @@ class Answer:
     def __str__(self) -> str:
         lines = [self.head, *(f"  {name} ({rows}): {marks}" for name, rows, marks in self.clusters), self.columns]
         for group in self.groups[:_LISTED]:
-            lines.append(_cut(f"  {self.titled(group)}: {self.listed(group.columns)}"))
+            lines.append(_cut(f"  {self.titled(group)}: {', '.join(self.listed(group.columns))}"))
             lines += [f"    {group.words}"] if group.words else []
         n = len(self.groups) - _LISTED
         lines += [f"  and {n} more group{'s' * (n > 1)}: see column_table()"] if n > 0 else []
-        lines += [_cut(f"  alone ({len(self.alone)}): {self.listed(self.alone)}")] if self.alone else []
+        lines += [_cut(f"  alone ({len(self.alone)}): {', '.join(self.listed(self.alone))}")] if self.alone else []
         return "\n".join([*lines, *self.trust])
 
-    def listed(self, columns: Sequence[int]) -> str:
-        """The names of columns."""
-        return ", ".join(ranged([self.names[j] for j in columns]))
+    def listed(self, columns: Sequence[int]) -> list[str]:
+        """The names of columns, those with consecutive numbers together."""
+        return ranged([self.names[j] for j in columns])
 
     def html(self, more: str = "") -> str:
         """The answer for a notebook: plain elements, without scripts or styles of its own."""
         rows = [(name, str(n), marks) for name, n, marks in self.clusters]
-        groups = [(self.titled(group), self.listed(group.columns), group.words) for group in self.groups[:_LISTED]]
+        shown = self.groups[:_LISTED]
+        groups = [(self.titled(g), ", ".join(self.listed(g.columns)), g.words) for g in shown]
         groups += [(f"and {len(self.groups) - _LISTED} more", "", "")] * (len(self.groups) > _LISTED)
-        groups += [(f"alone ({len(self.alone)})", self.listed(self.alone), "")] * bool(self.alone)
+        groups += [(f"alone ({len(self.alone)})", ", ".join(self.listed(self.alone)), "")] * bool(self.alone)
         notes = "".join(f"<p>{escape(text)}</p>" for text in (*self.trust, *map("Warning: {}".format, self.warnings)))
         parts = [f"<p><b>{escape(self.head)}</b></p>", html_table(("Cluster", "Rows", "What marks it"), rows)]
         head = ("Group", "Columns", *["In resamples of the rows"] * any(group.words for group in self.groups))
@@ -175,7 +202,7 @@ def answer(model: Any, stability: Stability | None = None, table: Any = None) ->
         columns=_columns(model, groups, len(alone)),
         groups=tuple(groups),
         alone=tuple(alone),
-        trust=tuple(_trust(model, groups, stability)),
+        trust=(*_shared(model), *_trust(model, groups, stability)),
         names=tuple(names),
         warnings=tuple(getattr(model, "warnings_", ())),
     )
@@ -320,6 +347,12 @@ def _groups(model: Any, stability: Stability | None) -> tuple[list[GroupAnswer],
 def _columns(model: Any, groups: Sequence[GroupAnswer], alone: int) -> str:
     """How many groups of columns there are, and whether they are the same in all clusters."""
     p, G = model.n_features_in_, len(np.atleast_2d(model.column_labels_))
+    if (split := getattr(model, "split_", None)) is not None:
+        several = [group for group in split.partition.groups if len(group) > 1]
+        listed = "; ".join(", ".join(ranged([column_names(model)[j] for j in group])) for group in several[:_MARKS])
+        more = f" and {len(several) - _MARKS} more" if len(several) > _MARKS else ""
+        start = "No columns go together beyond chance" if not groups else "No groups are worth their price"
+        return f"{start}; the split that stands out most is {listed}{more}."
     if not groups:
         return "No columns go together: each varies on its own" + (" in every cluster." if G > 1 else ".")
     rest = f"; {_word(alone)} {'column is' if alone == 1 else 'columns are'} alone" if alone else ""
@@ -332,6 +365,37 @@ def _columns(model: Any, groups: Sequence[GroupAnswer], alone: int) -> str:
     same = sum(len(group.clusters) == G for group in groups)
     common = f", {_word(same)} of them the same in all" if same else ""
     return f"Column groups differ between clusters: {_joined(list(map(str, counts)))}{common}{rest}."
+
+
+def _shared(model: Any) -> Iterable[str]:
+    """What all columns share, and the split that stands out where the groups say little."""
+    single = np.ndim(model.column_labels_) == 1
+    blocks = [model.blocks_] if single else model.blocks_
+    splits = [getattr(model, "split_", None)] if single else getattr(model, "splits_", [None] * len(blocks))
+    numbers, names = [block.common.shape[1] for block in blocks], column_names(model)
+    if any(numbers):
+        shares = [float(((b.common**2).sum(axis=1) / b.variances).mean()) for b in blocks if b.common.size]
+        low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+        some = [named(model, "cluster", g) for g, q in enumerate(numbers) if q]
+        where, q = "" if len(some) == len(blocks) else f" in {_joined(some)}", max(numbers)
+        of = f"{low if low == high else f'{low} to {high}'} % of their variance"
+        factors = (
+            "a common factor"
+            if q == 1
+            else f"{'' if min(n for n in numbers if n) == q else 'up to '}{_word(q)} common factors"
+        )
+        yield f"On top of the groups all columns share {factors}{where}: {of}."
+    for g, split in enumerate(splits[:1] if getattr(model, "shared_covariance", False) else splits):
+        if split is not None:
+            where = f" in {named(model, 'cluster', g)}" if len(blocks) > 1 else ""
+            listed = "; ".join(
+                ", ".join(ranged([names[j] for j in group])) for group in split.partition.groups if len(group) > 1
+            )
+            count = _word(int((split.partition.sizes > 1).sum()))
+            text = (
+                f"No split{where} is certain. The one that stands out (silhouette {split.silhouette:.2f}) has {count}"
+            )
+            yield _cut(f"{text} groups: {listed}", 3 * _WIDTH)
 
 
 def _trust(model: Any, groups: Sequence[GroupAnswer], stability: Stability | None) -> Iterable[str]:
@@ -362,8 +426,8 @@ def _trust(model: Any, groups: Sequence[GroupAnswer], stability: Stability | Non
         yield f"{text} {100 * least.stability:.0f} % on average ({name}: {least.verdict})."
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 2].rsplit(", ", 1)[0] + ", …"
+def _cut(line: str, width: int = _WIDTH) -> str:
+    return line if len(line) <= width else line[: width - 2].rsplit(", ", 1)[0] + ", …"
 
 
 def column_table(model: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, fdtr, fdtrc, ndtri
-from scipy.stats import false_discovery_control
+from scipy.stats import false_discovery_control, rankdata
 
 from blockmix.estimators.scores import Axis
 from blockmix.partition import BoolArray, FloatArray, IntArray
@@ -24,6 +24,8 @@ from blockmix.rows.files import needed
 CLUSTERS = "clusters"
 _TAIL = 0.025  # beyond each end of an interval
 _LEAST_ROWS = 4
+_LEAST_EXPECTED = 5.0  # rows in a cell, from which χ² holds
+_PERMUTATIONS, _EXCEEDING = 10_000, 20  # at most, and effects as large after which there are enough
 _EQUAL = 1e-6  # 1 − |r|, below which two columns hold the same but for digits
 _MOST_VALUES = 0.5  # a category has fewer values than this share of the rows, or names them
 
@@ -52,9 +54,9 @@ class Target(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """An effect, the rows it rests on, its degrees of freedom, or why it could not be measured.
+    """An effect, the rows it rests on, its degrees of freedom, p, and why it could not be measured.
 
-    They are those of F, or of χ² and of the smaller side of the table.
+    The degrees of freedom are those of F, or of χ² and of the smaller side of the table.
     """
 
     kind: str
@@ -62,6 +64,7 @@ class Effect(NamedTuple):
     n: int
     first: float
     second: float
+    p: float
     note: str = ""
 
 
@@ -163,68 +166,104 @@ def _cross_moments(chunk: Chunk, traits: FloatArray) -> FloatArray:
 def associations(targets: Sequence[Target], traits: Sequence[Trait], circular: Mapping[str, str]) -> Any:
     """Every trait with every target, as a data frame; see `GaussianBiclustering.associate`."""
     pairs = [(trait, target) for trait in traits for target in targets]
-    effects = [_effect(*pair) for pair in pairs]
-    kinds = np.array([effect.kind for effect in effects], dtype=object)
-    estimates, n, first, second = np.array([effect[1:5] for effect in effects], dtype=float).reshape(-1, 4).T
-    parts = [circular.get(trait.name) for trait, _ in pairs]
-    first[[part is not None for part in parts]] = np.nan
-    low, high, p = _tests(kinds, estimates, n, first, second)
+    effects = [_effect(*pair, circular.get(pair[0].name)) for pair in pairs]
+    kinds, notes = (np.array([getattr(effect, name) for effect in effects], dtype=object) for name in ("kind", "note"))
+    estimates, n, first, second, p = np.array([effect[1:6] for effect in effects], dtype=float).reshape(-1, 5).T
+    low, high = _intervals(kinds, estimates, n, first, second)
     q, tested = np.full(len(p), np.nan), np.isfinite(p)
     if tested.any():
         q[tested] = false_discovery_control(p[tested])
-    notes = [
-        f"{part} took part in the fit: no p" if part and not effect.note else effect.note
-        for part, effect in zip(parts, effects, strict=True)
-    ]
     columns: dict[str, Any] = {
         "trait": [trait.name for trait, _ in pairs],
         "what": [target.name for _, target in pairs],
     }
-    columns |= {name: [getattr(target, name) for _, target in pairs] for name in ("component", "group")}
+    pandas = needed("pandas", "app")
+    for name, field in (("cluster", "component"), ("group", "group")):
+        numbers = [getattr(target, field) for _, target in pairs]
+        columns[name] = pandas.array([None if number < 0 else number + 1 for number in numbers], dtype="Int64")
     columns |= {"kind": kinds, "estimate": estimates, "low": low, "high": high, "n": n.astype(int), "p": p, "q": q}
-    return needed("pandas", "app").DataFrame(columns | {"note": notes})
+    return pandas.DataFrame(columns | {"note": notes})
 
 
-def _effect(trait: Trait, target: Target) -> Effect:
-    """The effect over the rows that have both, or why there is none."""
+def _effect(trait: Trait, target: Target, column: str | None) -> Effect:
+    """The effect over the rows that have both, or why there is none; without p for a column of the fit."""
     rows, of_clusters = trait.present & target.rows, target.name == CLUSTERS
     a, b, n = trait.values[rows], target.values[rows], int(rows.sum())
     kind = "Cramér's V" if of_clusters and trait.is_category else "η²" if of_clusters or trait.is_category else "r"
-    lacking = partial(Effect, kind, np.nan, n, np.nan, np.nan)
+    lacking = partial(Effect, kind, np.nan, n, np.nan, np.nan, np.nan)
     if n < _LEAST_ROWS:
         return lacking(f"fewer than {_LEAST_ROWS} rows have a value")
-    if trait.is_category:
-        a = np.unique(a, return_inverse=True)[1]
-    if of_clusters:
-        b = np.unique(b, return_inverse=True)[1]
     if a.min() == a.max() or b.min() == b.max():
         return lacking("all values are equal" if a.min() == a.max() else f"one value of {target.name} in these rows")
-    if trait.is_category and a.max() >= _MOST_VALUES * n:
+    sides = [
+        np.unique(v, return_inverse=True)[1] if codes else v for v, codes in ((a, trait.is_category), (b, of_clusters))
+    ]
+    n_values = [int(v.max()) + 1 if v.dtype.kind in "iu" else 2 for v in sides]
+    if max(n_values) > _MOST_VALUES * n:
         return lacking("nearly as many values as rows")
-    if kind == "r":
-        return Effect(kind, float(np.corrcoef(a, b)[0, 1]), n, 1, n - 2)
-    if kind == "η²":
-        codes, numbers = (a, b - b.mean()) if trait.is_category else (b, a - a.mean())
-        sizes, sums = np.bincount(codes), np.bincount(codes, numbers)
-        return Effect(kind, float((sums**2 / sizes).sum() / (numbers @ numbers)), n, len(sizes) - 1, n - len(sizes))
-    table = np.zeros((a.max() + 1, b.max() + 1))
-    np.add.at(table, (a, b), 1)
-    expected, side = np.outer(table.sum(axis=1), table.sum(axis=0)) / n, min(table.shape) - 1
-    share = float(((table - expected) ** 2 / expected).sum()) / n / side
-    return Effect(kind, share**0.5, n, (table.shape[0] - 1) * (table.shape[1] - 1), side)
+    A, B = map(_directions, sides)
+    share, (c, d) = min(float(((A.T @ B) ** 2).sum()), min(n_values) - 1.0), n_values
+    freedom = {"r": (1, n - 2), "η²": (max(c, d) - 1, n - max(c, d)), "Cramér's V": ((c - 1) * (d - 1), min(c, d) - 1)}
+    estimate = float((A.T @ B)[0, 0]) if kind == "r" else share if kind == "η²" else (share / freedom[kind][1]) ** 0.5
+    if column is not None:
+        return Effect(kind, estimate, n, np.nan, np.nan, np.nan, f"{column} took part in the fit: no p")
+    return Effect(kind, estimate, n, *freedom[kind], _p_value(sides, *freedom[kind]))
 
 
-def _tests(kinds: Any, estimates: FloatArray, n: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
-    """Both ends of the intervals, and p of no effect, shape (3, M); NaN where the degrees of freedom are.
+def _directions(values: NDArray[Any]) -> FloatArray:
+    """Centered indicators of codes over the roots of their sizes, or centered numbers of unit length, shape (n, k).
 
-    r: Fisher's z and Student's t. η²: the noncentral F that its F comes from, with noncentrality N η²/(1 − η²), in
-    Patnaik's approximation. V: the same with χ².
+    The squares of the products of two such matrices sum to r², η² or χ²/n.
+    """
+    if values.dtype.kind in "iu":
+        sizes = np.bincount(values)
+        return np.asarray((np.eye(len(sizes))[values] - sizes / len(values)) / np.sqrt(sizes))
+    centered = values - values.mean()
+    return np.asarray(centered / np.linalg.norm(centered))[:, None]
+
+
+def _p_value(sides: Sequence[NDArray[Any]], first: float, second: float) -> float:
+    """How often an effect as large comes by chance, from F or χ²; numbers count by their normal scores.
+
+    With raw numbers a few rows of a small cluster or of long tails decide. Where a table has cells of fewer than 5
+    expected rows, neither holds, and the clusters are permuted.
+    """
+    n = len(sides[0])
+    A, B = (_directions(v if v.dtype.kind in "iu" else ndtri((rankdata(v) - 0.5) / n)) for v in sides)
+    share = float(((A.T @ B) ** 2).sum())
+    if n * np.prod([_rarest(v) for v in sides]) < _LEAST_EXPECTED:
+        return _permuted(A, B, share)
+    if all(v.dtype.kind in "iu" for v in sides):
+        return float(chdtrc(first, n * share))
+    return float(fdtrc(first, second, share / max(1 - share, np.finfo(float).tiny) * second / first))
+
+
+def _rarest(values: NDArray[Any]) -> float:
+    """Share of the rarest code, or of the numbers that are not the most frequent one if that holds half of them."""
+    counts = np.unique(values, return_counts=True)[1] / len(values)
+    return float(counts.min()) if values.dtype.kind in "iu" else float(1 - counts.max()) if counts.max() > 0.5 else 1.0
+
+
+def _permuted(A: FloatArray, B: FloatArray, share: float) -> float:
+    """Probability of an effect as large after permuting rows, at least 1e-4."""
+    rng, count, total = np.random.default_rng(0), 0, 0
+    while total < _PERMUTATIONS and count < _EXCEEDING:
+        orders = rng.permuted(np.tile(np.arange(len(B)), (200, 1)), axis=1)
+        shares = ((A.T @ B[orders]) ** 2).sum(axis=(1, 2))
+        count, total = count + int((shares > share * (1 - 1e-9)).sum()), total + 200
+    return (count + 1) / (total + 1)
+
+
+def _intervals(kinds: Any, estimates: FloatArray, n: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    """Both ends of the intervals, shape (2, M); NaN where the degrees of freedom are.
+
+    r: Fisher's z. η²: the noncentral F that its F comes from, with noncentrality N η²/(1 − η²), in Patnaik's
+    approximation. V: the same with χ².
     """
     r, v = kinds == "r", kinds == "Cramér's V"
-    shares, given = np.where(r | v, estimates**2, estimates), first + 0 * second
+    shares, given = np.where(r | v, estimates**2, estimates), 0 * (first + second)
     with np.errstate(divide="ignore", invalid="ignore"):
-        chi = n * second * shares
-        F = np.where(v, chi / first, shares / (1 - shares) * second / first)
+        F = np.where(v, n * second * shares / first, shares / (1 - shares) * second / first)
         rest = np.where(v, 1e9, second)
 
         def below(share: FloatArray) -> FloatArray:
@@ -238,8 +277,6 @@ def _tests(kinds: Any, estimates: FloatArray, n: FloatArray, first: FloatArray, 
             for _ in range(40):
                 middle = (low + high) / 2
                 low, high = np.where(below(middle) > tail, (middle, high), (low, middle))
-            ends.append(np.where(v, np.sqrt(low), low) + 0 * given)
-        z = np.arctanh(np.clip(estimates, -1, 1))
-        half = -ndtri(_TAIL) / np.sqrt(n - 3)
-        ends = [np.where(r, np.tanh(z + s * half) + 0 * given, end) for s, end in zip((-1, 1), ends, strict=True)]
-        return np.stack([*ends, np.where(v, chdtrc(first, chi), fdtrc(first, rest, F))])
+            ends.append(np.where(v, np.sqrt(low), low))
+        z, half = np.arctanh(np.clip(estimates, -1, 1)), -ndtri(_TAIL) / np.sqrt(n - 3)
+        return np.stack([np.where(r, np.tanh(z + s * half), end) + given for s, end in zip((-1, 1), ends, strict=True)])

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,12 +23,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
 from blockmix.blocks.blocks import Layout, best_blocks, within
-from blockmix.blocks.moments import Moments, correlation, mid_ranks, worth_rows
+from blockmix.blocks.moments import Covariance, Moments, as_matrix, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
-from blockmix.em.parameters import Parameters, distances, log_joint
+from blockmix.em.parameters import Parameters, common_scores, distances, log_joint
 from blockmix.estimators.answer import answer, column_table
 from blockmix.estimators.associations import associated
-from blockmix.estimators.gaussian import GaussianBiclustering
+from blockmix.estimators.gaussian import GaussianBiclustering, check_common, common_range, given_groups
 from blockmix.estimators.resampling import covariance_stability
 from blockmix.estimators.scores import Axis, as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
@@ -35,12 +36,16 @@ from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import as_grouping, as_rule, counts, matrix
 from blockmix.grouping import Grouping, GroupingWarning, Proposal, Rule
 from blockmix.grouping.best_cut import takes_gram
-from blockmix.grouping.grouping import check_n_groups
+from blockmix.grouping.common import Scatter, best_common
+from blockmix.grouping.grouping import layout_of
 from blockmix.grouping.one_table import OneTableRule, groups_of_rows, standardized_squares, too_few_rows
+from blockmix.grouping.silhouette import says_little, split, standing_out
 from blockmix.partition import (
     FloatArray,
     IntArray,
+    Partition,
     RandomState,
+    bic_price,
     column_names,
     grouped_names,
     refuse_constant,
@@ -53,31 +58,40 @@ if TYPE_CHECKING:
 
 
 class BlockDiagonalCovariance(EmpiricalCovariance):
-    """Gaussian covariance Σ = Σ_k D_k S D_k with learned column groups D.
+    """Groups of columns that vary together in one table, and its covariance.
+
+    The covariance Σ = Σ_k D_k S D_k is zero between column groups, and the groups D are learned. Other parameters are
+    numerics, which hardly change what is found.
 
     Parameters
     ----------
-    n_groups : int, {"auto", "silhouette"} or rule, default="auto"
-        The number K of column groups, or how to choose it. ``"auto"`` takes the best cut of the tree of the columns
-        that stands out from what all columns share, and may answer that there are no groups, or one; ``"silhouette"``
-        is the paper's rule. A rule object such as ``SilhouetteRule(candidates=range(2, 5))`` limits the choice.
+    n_groups : int, Partition, {"auto", "silhouette"} or rule, default="auto"
+        The number K of column groups, the groups, or how to choose them. ``"auto"`` takes the best cut of the tree of
+        the columns, and may answer that there are no groups, or one; ``"silhouette"`` is the paper's rule. A rule
+        object such as ``SilhouetteRule(candidates=range(2, 5))`` limits the choice.
     grouping : {"hierarchical", "greedy", "relaxed"} or object, default="hierarchical"
         How the groups are found.
     block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
         Shapes that the block of a group may have: ``"full"`` (the paper's), a number of factors, or a tree. ``"auto"``
         chooses among full, one and two factors and a tree for ``n_groups="auto"``, and is full otherwise.
+    common_factors : int or "auto", default="auto"
+        Number q of factors that all columns share, on top of the groups: Σ = ΛΛᵀ + blocks. ``"auto"`` takes 0 to 3, as
+        `GaussianBiclustering` does.
     correlation : {"auto", "pearson", "spearman"}, default="auto"
         The correlation that groups are found by. ``"spearman"``, that of the ranks, withstands outlying rows and skewed
         columns. ``"auto"`` is Spearman's for ``n_groups="auto"`` and Pearson's otherwise. Means, variances and blocks
         are moments in any case.
-    ridge : float, default=1e-6
-        Fraction by which each variance is raised, before grouping and factorization, so that a singular covariance
-        works.
     shrinkage : None, float in [0, 1] or "auto", default=None
         Fraction by which covariances within a block shrink to zero. ``"auto"`` is Ledoit and Wolf's estimate, block by
         block, on standardized columns.
     assume_centered : bool, default=False
         Take the mean to be zero.
+
+    Other Parameters
+    ----------------
+    ridge : float, default=1e-6
+        Fraction by which each variance is raised, before grouping and factorization, so that a singular covariance
+        works.
     random_state : int, RandomState or None
         Seed of the groupings that draw starts (``"relaxed"``).
 
@@ -104,10 +118,12 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     loadings_ : tuple of K arrays or None
         Loadings of the columns of each group on its factors, shape (c, q), in the units of X and with signs; None
         without factors.
+    split_ : Split or None
+        Where the groups are one, hundreds or nearly all columns alone: the split that stands out, if there is one.
     shrinkage_ : array of shape (K,)
         The shrinkage of each block.
-    common_correlation_ : float
-        A correlation that all columns share, which ``"auto"`` set aside to find the groups; 0 if there is none.
+    common_loadings_ : array of shape (p, q)
+        Loadings of the columns on the common factors, strongest first, in the units of X; q is 0 without any.
     warnings_ : list of str
         What the fit warned of.
 
@@ -123,10 +139,11 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
 
     def __init__(
         self,
-        n_groups: int | str | Rule = "auto",
+        n_groups: int | Partition | str | Rule = "auto",
         *,
         grouping: str | Grouping = "hierarchical",
         block_model: str | int | BlockModel = "auto",
+        common_factors: int | str = "auto",
         correlation: str = "auto",
         ridge: float = 1e-6,
         shrinkage: float | str | None = None,
@@ -136,6 +153,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         self.n_groups = n_groups
         self.grouping = grouping
         self.block_model = block_model
+        self.common_factors = common_factors
         self.correlation = correlation
         self.ridge = ridge
         self.shrinkage = shrinkage
@@ -158,24 +176,30 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         weights = counts(sample_weight, rows, least=2)
         if weights is not None:
             rows, weights = rows[weights > 0], weights[weights > 0]
-        if isinstance(self.n_groups, Integral):
-            wanted: int | Rule = check_n_groups(self.n_groups, rows.shape[1])
+        if isinstance(self.n_groups, (Integral, Partition)):
+            wanted: int | Partition | Rule = given_groups(self.n_groups, rows.shape[1], "n_groups")
         else:
             wanted = as_rule(self.n_groups, "n_groups", self.block_model)
         fit = self._fit_missing if np.isnan(rows).any() else self._fit_complete
         proposal = fit(rows, weights, wanted)
         self.partition_, self.linkage_ = proposal.partition, proposal.linkage
-        self.common_correlation_ = proposal.common
+        n_rows = float(len(rows) if weights is None else weights.sum(dtype=float))
+        self.split_ = None
+        if not isinstance(wanted, (int, Partition)) and says_little(self.partition_):
+            view = component_view(self.blocks_, rows, weights, self)
+            found = standing_out(view.remaining, self.grouping, n_rows)
+            self.split_ = found if found is None or found.partition != self.partition_ else None
         models, states = self.blocks_.layout.models[0], self.blocks_.states
         self.block_shapes_ = tuple(model.name for model in models)
         self.loadings_ = tuple(model.loadings(states.get(k)) for k, model in enumerate(models))
-        self._warn(proposal.converged, float(len(rows) if weights is None else weights.sum(dtype=float)))
+        self._warn(proposal.converged, n_rows)
         return self
 
-    def _fit_complete(self, rows: FloatArray, weights: FloatArray | None, wanted: int | Rule) -> Proposal:
+    def _fit_complete(self, rows: FloatArray, weights: FloatArray | None, wanted: int | Partition | Rule) -> Proposal:
         """Location, shrinkage and blocks of complete rows, in closed form given the groups."""
         grouping = as_grouping(self.grouping, self.random_state)
         as_rows = worth_rows(*rows.shape) and takes_gram(grouping, wanted)
+        common = common_range(self.common_factors, rows.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):  # refused by name
             moments = Moments.of(rows, weights, as_rows)
         refuse_constant(moments.mean, moments.variances, self, rows.dtype)
@@ -190,23 +214,59 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
             rows = mid_ranks(rows, weights)
             moments = Moments.of(rows, weights, as_rows)
         if self.n_groups == "auto":
-            proposal = groups_of_rows(rows, weights, moments, grouping, block_models(self.block_model))
-        elif isinstance(wanted, int):
-            proposal = grouping.group(cast(FloatArray, correlation(moments.scatter) if ranked else R), wanted, n_rows)
+            proposal = groups_of_rows(rows, weights, moments, grouping, block_models(self.block_model), common)
         else:
-            proposal = wanted.choose(correlation(moments.scatter), n_rows, grouping)
+            S = correlation(moments.scatter) if ranked or not isinstance(wanted, int) else R
+            proposal = self._proposed(S, n_rows, wanted, grouping, common)
         partition, groups = proposal.partition, proposal.partition.groups
         if squares is None:
             self.shrinkage_ = np.full(len(groups), float(self.shrinkage or 0.0))
         else:
             self.shrinkage_ = np.array([_ledoit_wolf(R[np.ix_(A, A)], squares[:, A], n_rows) for A in groups])
         shapes = proposal.shapes or cheaper_shapes(given_shape(self.block_model), partition.sizes)
-        layout = Layout((partition,), (shapes,) if shapes else ())
+        layout, loadings = Layout((partition,), (shapes,) if shapes else ()), None
+        if proposal.common is not None:
+            scatter = Scatter.of(R, n_rows, 0.0, 0.0)
+            first = scatter.fitted(layout, None, {}).blocks
+            loadings = scatter.settled(replace(first, loadings=proposal.common[None])).blocks.loadings
+            assert loadings is not None
+            R = replace(scatter, S=R).without(loadings[0])
         flat = [within(R, A, 1 - a).ravel() for A, a in zip(groups, self.shrinkage_, strict=True)]
-        self.blocks_ = best_blocks(layout, np.concatenate(flat), {})[0].scaled(deviations.astype(float))
+        blocks = replace(best_blocks(layout, np.concatenate(flat), {})[0], loadings=loadings)
+        self.blocks_ = blocks.canonical().scaled(deviations.astype(float))
         return proposal
 
-    def _fit_missing(self, rows: FloatArray, weights: FloatArray | None, wanted: int | Rule) -> Proposal:
+    def _proposed(
+        self, S: Covariance, n_rows: float, wanted: int | Partition | Rule, grouping: Grouping, common: tuple[int, int]
+    ) -> Proposal:
+        """As many groups as wanted, on common factors where these pay."""
+        price, shape = bic_price(max(n_rows, 2.0)), given_shape(self.block_model)
+        last = Proposal(Partition.single(len(S)))
+
+        def propose(rest: Any) -> Layout:
+            nonlocal last
+            if isinstance(wanted, Partition):
+                last = Proposal(wanted)
+            elif isinstance(wanted, int):
+                last = grouping.group(rest, wanted, n_rows)
+            else:
+                last = wanted.choose(rest, n_rows, grouping)
+            shapes = last.shapes or cheaper_shapes(shape, last.partition.sizes)
+            return layout_of(replace(last, shapes=shapes))
+
+        groups, first = propose(S), last
+        if not common[1] or (not common[0] and wanted in (1, len(S))):
+            return first
+        scatter = Scatter.of(
+            as_matrix(correlation(S)), n_rows, 0.0 if isinstance(wanted, (int, Partition)) else price, price
+        )
+        blocks = best_common(scatter, propose, groups, None, *common).blocks
+        if blocks.loadings is None:
+            return first
+        propose(scatter.without(blocks.common))
+        return replace(last, partition=blocks.partition, shapes=blocks.layout.models[0], common=blocks.common)
+
+    def _fit_missing(self, rows: FloatArray, weights: FloatArray | None, wanted: int | Partition | Rule) -> Proposal:
         """Location, shrinkage and blocks of the mixture of one component."""
         refused = self._needs_complete_rows()
         if refused is not None:
@@ -218,6 +278,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
             OneTableRule(self.block_model) if self.n_groups == "auto" else wanted,
             grouping=self.grouping,
             block_model=self.block_model,
+            common_factors=self.common_factors,
             shrinkage=self.shrinkage,  # type: ignore[arg-type]
             tol=1e-6,  # EM of one component is cheap, and its result stands for a closed form
             max_iter=1000,
@@ -238,6 +299,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         if self.correlation not in ("auto", "pearson", "spearman"):
             raise ValueError(f'correlation={self.correlation!r} must be "auto", "pearson" or "spearman"')
         block_models(self.block_model)  # refuses an unknown one
+        check_common(self.common_factors)
 
     def _needs_complete_rows(self) -> str | None:
         """The setting that needs complete rows, if there is one."""
@@ -251,7 +313,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         if not converged:
             text = f"grouping={self.grouping!r} stopped at its iteration limit: raise the limit, the groups may improve"
             messages.append(ConvergenceWarning(text))
-        chosen = not isinstance(self.n_groups, Integral) and self.n_features_in_ > 1
+        chosen = not isinstance(self.n_groups, (Integral, Partition)) and self.n_features_in_ > 1
         if chosen and (answer := self._remark(n_rows)) is not None:
             messages.append(GroupingWarning(f"n_groups={self.n_groups!r} found {answer}"))
         self.warnings_ = [str(warning) for warning in messages]
@@ -265,12 +327,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
             shape = self.block_shapes_[0]
             model = "so the covariance is full" if shape == FULL.name else f"and their block is: {shape}"
             return f"one group: all {p} columns are correlated with each other, {model}; {otherwise}"
-        if self.common_correlation_:
-            return (
-                f"that all {p} columns share a correlation of about {self.common_correlation_:.2f}: the groups stand "
-                "out from it, and the covariance between groups is set to zero; give n_groups=1 to keep it"
-            )
-        if self.n_groups_ < p:
+        if self.n_groups_ < p or self.common_loadings_.size:
             return None
         if too_few_rows(n_rows, p):
             return f"no groups: {n_rows:g} rows are too few to tell correlation from chance among {p} columns"
@@ -294,6 +351,18 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         """Column names of each group."""
         check_is_fitted(self, "partition_")
         return grouped_names(self.partition_, column_names(self))
+
+    @property
+    def common_loadings_(self) -> FloatArray:
+        """Loadings of the columns on what all of them share, shape (p, q), in the units of X."""
+        check_is_fitted(self, "blocks_")
+        return self.blocks_.common
+
+    def common_scores(self, X: ArrayLike) -> FloatArray:
+        """Expected common factors of each row from the values that it has, shape (N, q)."""
+        rows, mixture = self._array(X), self._mixture()
+        parts = ArrayRows.of(rows).map(lambda chunk: common_scores(chunk, np.zeros(len(chunk.X), np.intp), mixture))
+        return np.concatenate(list(parts))
 
     @property
     def covariance_(self) -> FloatArray:
@@ -346,10 +415,12 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     def describe(self, stability: Stability | None = None) -> str:
         """The answer in sentences: the groups of columns and how far to trust them, see `GaussianBiclustering`."""
         check_is_fitted(self, "partition_")
-        text = str(answer(self, stability))
-        if self.common_correlation_:
-            text += f"\nAll columns share a correlation of about {self.common_correlation_:.2f}, set aside here."
-        return text
+        return str(answer(self, stability))
+
+    def split(self, X: ArrayLike, n_groups: int | None = None) -> Partition:
+        """The columns in `n_groups` groups, or in the groups that stand out; see `GaussianBiclustering.split`."""
+        view = component_view(self.blocks_, self._array(X), None, self)
+        return split(view.remaining, self.grouping, n_groups).partition
 
     def _html_repr(self) -> str:  # what scikit-learn shows in a notebook
         return answer(self).html() if hasattr(self, "partition_") else super()._html_repr()
@@ -406,9 +477,11 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     def _each_row(self, X: ArrayLike, value: Callable[..., tuple[FloatArray, Any]]) -> FloatArray:
         """One number per row from the values that it has, shape (N,), under the mixture of one component."""
         rows = self._array(X)
-        mixture = Parameters(np.ones(1), self.location_[None].astype(float), self.blocks_)
-        of_chunk = partial(value, density=mixture.density(missing=bool(np.isnan(rows).any())))
+        of_chunk = partial(value, density=self._mixture().density(missing=bool(np.isnan(rows).any())))
         return np.concatenate([joint[:, 0] for joint, _ in ArrayRows.of(rows).map(of_chunk)])
+
+    def _mixture(self) -> Parameters:
+        return Parameters(np.ones(1), self.location_[None].astype(float), self.blocks_)
 
     def _array(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self, "blocks_")

@@ -30,10 +30,11 @@ _MIN_NOISE = 1e-7
 
 
 class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
-    """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = B_g T_g B_gᵀ + D_g, binary B_g learned.
+    """Clusters of rows and, within each, groups of columns that follow one common factor.
 
-    A row of component g is x = μ_g + B_g u + e: every column of group k has the same factor u_k ~ N(0, t_gk) and a
-    noise of its own, e_j ~ N(0, d_gj). So covariances are equal and never negative within a group, 0 between groups.
+    A Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = B_g T_g B_gᵀ + D_g, binary B_g learned. A row of component g is
+    x = μ_g + B_g u + e: every column of group k has the same factor u_k ~ N(0, t_gk) and a noise of its own,
+    e_j ~ N(0, d_gj). So covariances are equal and never negative within a group, 0 between groups.
 
     Parameters
     ----------
@@ -48,6 +49,9 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     standardize : bool, default=True
         Fit columns divided by their overall deviation. The model depends on units: it is the scaled columns that have
         equal covariances. False fits columns as they are.
+
+    Other Parameters
+    ----------------
     tol : float, default=1e-4
         EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
     max_iter : int, default=200

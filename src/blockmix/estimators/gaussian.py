@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -17,20 +18,31 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
-from blockmix.blocks.moments import worth_rows
+from blockmix.blocks.moments import as_matrix, correlation, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, given_shape
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import LoopResult
-from blockmix.em.parameters import Parameters, Prior, group_distances, log_joint, outlier_limits, outliers_of
-from blockmix.em.sweep import Statistics, supporting_rows
+from blockmix.em.parameters import (
+    Parameters,
+    Prior,
+    common_scores,
+    group_distances,
+    log_joint,
+    outlier_limits,
+    outliers_of,
+    row_distances,
+)
+from blockmix.em.sweep import NO_VARIANCE, Statistics, full_scatter, supporting_rows
 from blockmix.estimators.imputation import conditional_moments, imputed
 from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable
 from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.validation import as_grouping, as_rule, check_whole, rows_to_score
 from blockmix.grouping.best_cut import takes_gram
+from blockmix.grouping.common import MOST
 from blockmix.grouping.grouping import Grouping, Rule, check_n_groups
-from blockmix.partition import BoolArray, FloatArray, IntArray, RandomState, bic_price
+from blockmix.grouping.silhouette import Split, says_little, split, standing_out
+from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, RandomState, bic_price
 from blockmix.rows import Chunk, Rows, one_blas_thread
 
 _SMALL = 0.2  # of an equal share of the rows, below which a component is looked at
@@ -38,14 +50,17 @@ _WIDE = 10.0  # times the variance of the other components, from which its rows 
 
 
 class GaussianBiclustering(Mixture[Parameters, Statistics]):
-    """Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk, column groups D_g learned.
+    """Clusters of rows and, within each, groups of columns that vary together.
+
+    A Gaussian mixture Σ_g π_g N(μ_g, Σ_g) with Σ_g = Σ_k D_gk S_g D_gk: covariances are zero between column groups, and
+    the groups D_g are learned. Other parameters are numerics, which hardly change what is found.
 
     Parameters
     ----------
     n_components : int, default=1
         Number G of row clusters.
-    n_column_groups : int, sequence of G ints, {"auto", "silhouette"} or rule, default="auto"
-        Number of column groups: for all components, for each, or how to choose it within each component.
+    n_column_groups : int, Partition, sequence of G of these, {"auto", "silhouette"} or rule, default="auto"
+        Number of column groups, or the groups: for all components, for each, or how to choose it within each component.
         ``"auto"`` is the cut of the tree with the largest objective, see `grouping.BestCut`.
     grouping : {"hierarchical", "greedy", "relaxed"} or object, default="hierarchical"
         How the column groups are found.
@@ -54,6 +69,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         factors and a noise of its own for each column; in a ``"tree"`` each column depends on one other, as in chains.
         ``"auto"`` chooses among full, one and two factors and tree together with the groups; with a given number of
         groups it is full.
+    common_factors : int or "auto", default="auto"
+        Number q of factors that all columns share, on top of the groups: Σ_g = Λ_gΛ_gᵀ + blocks. ``"auto"`` takes 0 to
+        3, one more as long as the objective rises and the factor explains covariance between groups; 0 is the paper's.
     shared_covariance : bool, default=False
         One covariance, and one partition of the columns, for all components.
     tails : {"normal", "t"}, default="normal"
@@ -66,6 +84,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     shrinkage : float in [0, 1) or None
         Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
         times the rows of an average component. Use it where a component has fewer rows than a block has columns.
+
+    Other Parameters
+    ----------------
     tol : float, default=1e-4
         EM has settled when, by Aitken's rule, the log-likelihood per row is this near its limit.
     max_iter : int, default=200
@@ -121,6 +142,10 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         Log-likelihood that the choice of the column groups must earn; 0 if their number was given.
     block_shapes_ : tuple of G tuples of str
         Shape of the block of each column group.
+    common_loadings_ : tuple of G arrays of shape (p, q)
+        Loadings of the columns on the common factors; q may be 0.
+    splits_ : tuple of G Split or None
+        Where the groups are one, hundreds or nearly all columns alone: the split that stands out, if there is one.
     loadings_ : tuple of G tuples of arrays or None
         Loadings of the columns of each group on its factors, signs included.
     outlier_scores_ : array of shape (N,)
@@ -156,10 +181,11 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def __init__(
         self,
         n_components: int = 1,
-        n_column_groups: int | Sequence[int] | str | Rule = "auto",
+        n_column_groups: int | Partition | Sequence[int | Partition] | str | Rule = "auto",
         *,
         grouping: str | Grouping = "hierarchical",
         block_model: str | int | BlockModel = "auto",
+        common_factors: int | str = "auto",
         shared_covariance: bool = False,
         tails: str = "normal",
         columns: str = "linear",
@@ -174,6 +200,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         self.n_column_groups = n_column_groups
         self.grouping = grouping
         self.block_model = block_model
+        self.common_factors = common_factors
         self.shared_covariance = shared_covariance
         self.tails = tails
         self.columns = columns
@@ -215,10 +242,19 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         check_is_fitted(self)
         return conditional_moments(self, X)
 
+    def split(self, X: Any, n_groups: int | None = None, component: int = 0) -> Partition:
+        """The columns of a component in `n_groups` groups, or in the groups that stand out (largest silhouette).
+
+        They are a cut of the tree of the columns, of what common factors leave of their correlations, coarser or finer
+        than the groups of the fit, and can be given as `n_column_groups`.
+        """
+        return split(self._view(X, component).remaining, self.grouping, n_groups).partition
+
     def group_distances(self, X: Any) -> FloatArray:
         """Squared distance of each row from its most probable component in each of its column groups, shape (N, K).
 
-        NaN where the component has fewer than K groups. The sum over the groups is the outlier score of the row.
+        NaN where the component has fewer than K groups. The sum over the groups is the outlier score of the row. With
+        common factors it is the distance of what they leave, and the squares of `common_scores` complete the sum.
         """
         check_is_fitted(self)
         distances = partial(_chunk_distances, scorer=self._scorer(), parameters=self._parameters)
@@ -262,8 +298,10 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         a = self.shrinkage or 0.0
         n_groups, priced = self._n_groups(rows.n_columns)
         shared = self.shared_covariance and self.n_components > 1
-        grouping = as_grouping(self.grouping, self.random_state)
+        grouping, price = as_grouping(self.grouping, self.random_state), bic_price(max(rows.pair_weight, 2.0))
         wide = worth_rows(rows.n_rows * (self.n_components if shared else 1), rows.n_columns)
+        common = common_range(self.common_factors, rows.n_columns)
+        wide &= not common[0]
         as_rows = wide and rows.is_array and not rows.has_missing and all(takes_gram(grouping, k) for k in n_groups)
         return BlockFamily(
             n_groups=n_groups,
@@ -271,7 +309,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             shape=FULL if self.block_model == "auto" else given_shape(self.block_model),
             shared=shared,
             prior=Prior(shrinkage=share * a / (1 - a), ridge=share * self._ridge),
-            price=bic_price(max(rows.pair_weight, 2.0)) if priced else 0.0,
+            price=price if priced else 0.0,
+            common=(0, 0) if as_rows else common,
+            factor_price=price,
             total_weight=rows.total_weight,
             heavy=self.tails == "t",
             powered=self.columns == "power",
@@ -279,12 +319,31 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         )
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
+        parameters = replace(parameters, blocks=parameters.blocks.canonical())
         units = parameters.powers or rows
         self._parameters = parameters.in_units(units.location, units.scale)
+        self.splits_ = self._splits(parameters, rows)
         self._groups_chosen = self._n_groups(rows.n_columns)[1]
         self.block_rows_ = supporting_rows(rows, parameters)
         self.weights_ = self._parameters.weights.astype(rows.dtype)
         self.means_ = self._parameters.means.astype(rows.dtype)
+
+    def _splits(self, parameters: Parameters, rows: Rows) -> tuple[Split | None, ...]:
+        """The split that stands out in each component, where the groups say little."""
+        layout, splits = parameters.blocks.layout, list[Split | None]()
+        if not self._n_groups(rows.n_columns)[1] or not any(map(says_little, layout.distinct)):
+            return (None,) * len(parameters.weights)
+        for d, partition in enumerate(layout.distinct):
+            members, found = range(d * layout.n_sharing, (d + 1) * layout.n_sharing), None
+            if says_little(partition):
+                full, block = full_scatter(rows, parameters, members), parameters.blocks[members[0]]
+                n = float(full.weight[members[0] : members[-1] + 1].sum())
+                S = as_matrix(full.scatter[0] - n * block.common @ block.common.T)
+                found = (
+                    standing_out(correlation(S), self.grouping, n) if (S.diagonal() > NO_VARIANCE * n).all() else None
+                )
+            splits.append(found if found is None or found.partition != partition else None)
+        return tuple(splits) * layout.n_sharing
 
     def _thin_message(self, g: int, count: float, parameters: Parameters) -> str:
         largest = parameters.blocks.layout.partitions[g].sizes.max()
@@ -328,14 +387,15 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
                 raise ValueError(
                     f"n_column_groups={list(given)!r} differ, but shared_covariance=True has one partition"
                 )
-            return tuple(check_n_groups(number, p, "n_column_groups") for number in given), False
-        if isinstance(given, Integral):
-            return (check_n_groups(given, p, "n_column_groups"),) * self.n_components, False
+            return tuple(given_groups(number, p, "n_column_groups") for number in given), False
+        if isinstance(given, (Integral, Partition)):
+            return (given_groups(given, p, "n_column_groups"),) * self.n_components, False
         rule = as_rule(given, "n_column_groups", self.block_model)
         return (rule,) * self.n_components, True
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_common(self.common_factors)
         if self.tails not in ("normal", "t"):
             raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
         if self.columns not in ("linear", "power"):
@@ -429,12 +489,31 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
-        """Free parameters: G − 1 weights, Gp means, entries of the distinct blocks, degrees of freedom, exponents."""
+        """Free parameters: G − 1 weights, Gp means, blocks, their common factors, degrees of freedom, exponents."""
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         tails = 0 if self._parameters.degrees_of_freedom is None else G
+        blocks = self._parameters.blocks
         powers = 0 if self._parameters.powers is None else self._parameters.powers.n_exponents
-        return G - 1 + G * p + self._parameters.blocks.layout.n_parameters + tails + powers
+        return G - 1 + G * p + blocks.layout.n_parameters + blocks.n_loadings + tails + powers
+
+    @property
+    def common_loadings_(self) -> tuple[FloatArray, ...]:
+        """Loadings of the columns on what all of them share, shape (p, q) by component, in the units of X; q may be 0.
+
+        The strongest factor comes first; most columns have positive loadings on it.
+        """
+        return tuple(block.common for block in self.blocks_)
+
+    def common_scores(self, X: Any) -> FloatArray:
+        """Expected common factors of each row in its most probable component, shape (N, q).
+
+        q is the largest number of common factors of a component; a component with fewer has 0 in the others.
+        """
+        check_is_fitted(self)
+        scores = partial(_chunk_scores, scorer=self._scorer(), parameters=self._parameters)
+        with one_blas_thread():
+            return np.concatenate(list(rows_to_score(self, X).map(scores)))
 
     @property
     def partition_price_(self) -> float:
@@ -497,5 +576,34 @@ def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> Fl
 
 def _beyond_limits(chunk: Chunk, scorer: Scorer, parameters: Parameters, limits: FloatArray) -> BoolArray:
     labels = most_probable(scorer(chunk))
-    scores = np.nansum(group_distances(chunk, labels, parameters), axis=1)
+    scores, _ = row_distances(chunk, labels, parameters)
     return np.asarray(scores > limits[labels, chunk.observed])
+
+
+def _chunk_scores(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
+    return common_scores(chunk, most_probable(scorer(chunk)), parameters)
+
+
+def given_groups(given: object, p: int, name: str) -> int | Partition:
+    """A number of groups of p columns, or the groups, checked."""
+    if not isinstance(given, Partition):
+        return check_n_groups(given, p, name)
+    if given.n_columns != p:
+        raise ValueError(f"{name} is a partition of {given.n_columns} columns, but X has {p}")
+    return given
+
+
+def check_common(value: object) -> None:
+    """Refuse a number of common factors that is neither "auto" nor a whole number."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+    if not (whole or (isinstance(value, str) and value == "auto")):
+        raise ValueError(f'common_factors={value!r} must be "auto" or a whole number that is at least 0')
+
+
+def common_range(value: int | str, p: int) -> tuple[int, int]:
+    """Least and largest number of common factors of p columns."""
+    if isinstance(value, str):
+        return 0, min(MOST, p // 4)  # fewer columns cannot have two groups and a factor on top
+    if value >= p:
+        raise ValueError(f"common_factors={value} must be fewer than the {p} columns of X")
+    return int(value), int(value)

@@ -37,7 +37,17 @@ from blockmix.em.loop import (
     interrupted,
     multistart,
 )
-from blockmix.estimators.answer import CLEAR, answer, column_table, row_table
+from blockmix.estimators.answer import (
+    CLEAR,
+    Centers,
+    answer,
+    column_table,
+    group_numbers,
+    group_scores,
+    named,
+    ranged,
+    row_table,
+)
 from blockmix.estimators.associations import associated
 from blockmix.estimators.scores import as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
@@ -54,7 +64,7 @@ from blockmix.partition import (
     column_names,
     refuse_constant,
 )
-from blockmix.plotting.views import ComponentView, component_view
+from blockmix.plotting.views import ComponentView, component_view, row_axes
 from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
 from blockmix.starts.clusterings import plain_starts
 from blockmix.starts.default import default_starts
@@ -67,6 +77,8 @@ if TYPE_CHECKING:
 # Size of the sample that starts are made from where the rows are not in memory.
 _SAMPLE_ROWS = 20_000
 _SAMPLE_NUMBERS = 2**24
+
+_ROWS = 40  # of a figure of means
 
 Scorer = Callable[[Chunk], FloatArray]  # log π_g f_g of the rows of a chunk, in the units of X, shape (m, G)
 T = TypeVar("T")
@@ -179,9 +191,9 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         sample_weight: ArrayLike | None = None,
         callback: Callable[[Progress], object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        known: IntArray | None = None,
+        known: tuple[IntArray, FloatArray] | None = None,
     ) -> Self:
-        """See `fit`; rows in memory may have a known component each, or −1, shape (N,)."""
+        """See `fit`; rows in memory may have a known component each, or −1, (N,), and first responsibilities (N, G)."""
         self._check_parameters()
         rng = check_random_state(self.random_state)
         with one_blas_thread():  # threads of BLAS would compete with those that read chunks
@@ -195,9 +207,7 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         with one_blas_thread():
             make_family = partial(self._family, variances=variances)
             if known is not None:
-                rows = rows.replace(known=known)
-                z = (known[:, None] == np.arange(self.n_components)).astype(rows.dtype)
-                # A row without responsibilities is left out of the first M-step.
+                rows, z = rows.replace(known=known[0]), known[1].astype(rows.dtype)
                 starts = [Start("known components", partial(family.first, rows, z, max(self.tol, family.loose)))]
             elif isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
                 settings = self.n_components, self.n_init, self.tol, self.max_iter
@@ -378,13 +388,14 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
             One line per trait with the clusters and with each score of `transform`:
 
             - ``trait``, ``what``: name of the trait; "clusters", or the name of the score.
-            - ``component``, ``group``: numbers of the score's component and group, from 0; −1 for what has none.
+            - ``cluster``, ``group``: numbers of the score's cluster and group as in `column_table`, from 1.
             - ``kind``: "η²", the share of a number's variance between clusters (or of a score's between the categories
               of a trait); "Cramér's V" of clusters and categories; "r" of scores and numbers.
             - ``estimate``, ``low``, ``high``: the effect and its 95 % interval.
             - ``n``: rows it rests on: for a score those of its component.
-            - ``p``, ``q``: probability of an effect as large if there is none (t, F and χ² tests), and the false
-              discovery rate (Benjamini and Hochberg) over all p of the table.
+            - ``p``, ``q``: probability of an effect as large if there is none, and the false discovery rate (Benjamini
+              and Hochberg) over all p of the table. Numbers count by their normal scores (van der Waerden), so that no
+              outlier makes a finding; where few rows share a value, rows are permuted, and p is at least 0.0001.
             - ``note``: why a number is NaN.
 
         Notes
@@ -535,34 +546,63 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
         Rows of X are weighted by their probability of the component.
         """
-        view, title = self._view(X, component), f"component {component}"
+        view, title = self._view(X, component), named(self, "cluster", component)
         assert view.observed is not None
         names = column_names(self)
         return plotting.correlation_pair(view.observed, view.estimated, view.partition, names=names, title=title, ax=ax)
 
     def plot_checkerboard(self, X: ArrayLike, component: int = 0, *, ax: Axes | None = None) -> Axes:
-        """Standardized rows of X sorted by component, columns in the group order of one component."""
+        """Standardized rows of X sorted by cluster, columns in the group order of one of them."""
         self._check_component(component)
-        partition, title = Partition(self.column_labels_[component]), f"columns in the groups of component {component}"
         values, labels, names = self._array(X), self.predict(X), column_names(self)
-        axes = plotting.checkerboard(values, labels, partition, names=names, title=title, ax=ax)
-        axes.set_ylabel("component")
-        return axes
+        partition = Partition(self.column_labels_[component])
+        return plotting.checkerboard(values, labels, partition, names=names, clusters=self._called(), ax=ax)
+
+    def plot_map(self, X: ArrayLike, *, ax: Axes | None = None) -> Axes:
+        """The rows of X on the two axes that separate the clusters best, as on the page."""
+        values, centers = self._array(X), Centers.of(self)
+        values = np.asarray(self.impute(X)) if np.isnan(values).any() and hasattr(self, "impute") else values
+        axes, names = row_axes((values - centers.overall) / centers.scale, centers, self.blocks_)
+        return plotting.row_map(axes, self.predict(X), self._called(), names, ax=ax)
+
+    def plot_profiles(self, *, ax: Axes | None = None) -> Axes:
+        """Mean score of each cluster in the column groups: the mean of the standardized columns of a group."""
+        check_is_fitted(self)
+        numbers = group_numbers(self)
+        covariances = self.blocks_[:1] if getattr(self, "shared_covariance", False) else self.blocks_
+        found = {}  # a group that several clusters have is one row
+        for g, parts in enumerate(group_scores(Centers.of(self), covariances)):
+            for columns, means in parts:
+                found[tuple(columns.tolist())] = (numbers[g, columns[0]], means)
+        if not found:
+            raise ValueError("no columns go together, so there are no groups: plot_differences shows the columns")
+        rows = sorted(found.items(), key=lambda item: item[1][0])[:_ROWS]
+        listed = [", ".join(ranged([column_names(self)[j] for j in columns])) for columns, _ in rows]
+        names = [f"{named(self, 'group', k)}: {text:.40}" for text, (_, (k, _)) in zip(listed, rows, strict=True)]
+        return plotting.means_heatmap(np.array([means for _, (_, means) in rows]), names, self._called(), ax=ax)
+
+    def plot_differences(self, n_columns: int = 6, *, ax: Axes | None = None) -> Axes:
+        """Means of the clusters in the columns that mark each most, against the mean of all others."""
+        centers, names = Centers.of(self), column_names(self)
+        marks = [j for g in range(len(centers.weights)) for part in centers.marks(g, n_columns) for j in part.tolist()]
+        columns = list(dict.fromkeys(marks))[:_ROWS]
+        if not columns:
+            raise ValueError("no column marks a cluster: their means are within half a standard deviation")
+        rows = [names[j] for j in columns]
+        return plotting.means_heatmap(centers.apart[:, columns].T, rows, self._called(), ax=ax)
+
+    def _called(self) -> list[str]:
+        return [named(self, "cluster", g) for g in range(len(self.weights_))]
 
     def plot_dendrogram(self, X: ArrayLike, component: int = 0, *, ax: Axes | None = None) -> Axes:
         """Dendrogram of the columns by their correlation in a component, cut into the fitted number of groups."""
-        view, title = self._view(X, component), f"component {component}"
+        view, title = self._view(X, component), named(self, "cluster", component)
         return plotting.dendrogram(view.tree, view.partition.n_groups, names=column_names(self), title=title, ax=ax)
 
     def plot_groups(self, *, ax: Axes | None = None) -> Axes:
         """Column groups of all components side by side, with the columns that change group marked."""
         check_is_fitted(self)
         return plotting.group_comparison(self.column_labels_, names=column_names(self), ax=ax)
-
-    def plot_trace(self, *, ax: Axes | None = None) -> Axes:
-        """Plot the objective at each iteration of the winning start."""
-        check_is_fitted(self)
-        return plotting.likelihood_trace(self.log_likelihood_trace_, ax=ax)
 
     def plot_associations(self, X: Any, traits: Any, *, ax: Axes | None = None) -> Axes:
         """Clusters and scores against traits as a heat map of `associate`, with a star where q is below 0.05."""

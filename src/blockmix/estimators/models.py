@@ -18,6 +18,7 @@ from blockmix.blocks.blocks import Blocks
 from blockmix.em.factor import FactorParameters
 from blockmix.em.parameters import Parameters
 from blockmix.estimators.covariance import BlockDiagonalCovariance
+from blockmix.estimators.discriminant import BlockDiscriminantAnalysis
 from blockmix.estimators.factor import FactorBiclustering, check_letters
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.importance import Topic
@@ -51,8 +52,8 @@ _KINDS: dict[Any, str] = {
     bool: "converged_ _groups_chosen _is_embedded",
     str: "outcome_",
     Integral: "n_features_in_ n_vocabulary_ n_iter_",
-    Real: "log_likelihood_ common_correlation_",
-    tuple: "loadings_ block_shapes_",
+    Real: "log_likelihood_",
+    tuple: "loadings_ block_shapes_ splits_",
     list: "warnings_ few_rows_ starts_ topics_ term_groups_ group_names_ stable_terms_",
     np.ndarray: "log_likelihood_trace_ feature_names_in_ terms_ words_ importance_",
     Partition: "partition_",
@@ -130,9 +131,7 @@ def _check_factor(model: FactorBiclustering) -> None:
 
 def _check_block_diagonal(model: BlockDiagonalCovariance) -> None:
     """Refuse a covariance whose groups, location and blocks do not fit together."""
-    needed = (
-        "n_features_in_ location_ partition_ blocks_ shrinkage_ loadings_ block_shapes_ common_correlation_ linkage_"
-    )
+    needed = "n_features_in_ location_ partition_ blocks_ shrinkage_ loadings_ block_shapes_ linkage_"
     lengths = _lengths(model, needed)
     p, blocks, shapes, loadings = lengths["p"], model.blocks_, model.block_shapes_, model.loadings_
     require(isinstance(blocks, Blocks) and model.partition_ == blocks.partition, "blocks_ has other groups")
@@ -177,6 +176,17 @@ def _check_topics(model: TopicBiclustering) -> None:
     require(_all(model.topics_, Topic) and _all(model.group_names_, str), "a topic or the name of a group is missing")
 
 
+def _check_discriminant(model: BlockDiscriminantAnalysis) -> None:
+    """Refuse a classifier whose classes are not the components of its mixture."""
+    missing = [name for name in ("classes_", "mixture_", "n_features_in_") if name not in vars(model)]
+    require(not missing, f"{', '.join(missing)} missing")
+    mixture, classes = model.mixture_, model.classes_
+    require(isinstance(mixture, GaussianBiclustering) and hasattr(mixture, "weights_"), "there is no mixture")
+    right = isinstance(classes, np.ndarray) and classes.shape == mixture.weights_.shape
+    require(right, f"there are not {len(mixture.weights_)} classes")
+    require(mixture.n_features_in_ == model.n_features_in_, "the mixture has other columns")
+
+
 def _all(values: Iterable[object], cls: type) -> bool:
     return all(isinstance(value, cls) for value in values)
 
@@ -198,6 +208,7 @@ ESTIMATORS = {
     cls.__name__: Codec(cls, build=partial(_restored, cls, check))
     for cls, check in (
         (BlockDiagonalCovariance, _check_block_diagonal),
+        (BlockDiscriminantAnalysis, _check_discriminant),
         (FactorBiclustering, _check_factor),
         (GaussianBiclustering, _check_gaussian),
         (TopicBiclustering, _check_topics),

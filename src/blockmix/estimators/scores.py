@@ -20,6 +20,7 @@ from sklearn import get_config
 from blockmix.blocks.blocks import Blocks, block_of
 from blockmix.em.parameters import Density, Parameters
 from blockmix.em.sweep import filled
+from blockmix.estimators.answer import group_numbers
 from blockmix.partition import BoolArray, FloatArray, IntArray, column_names
 from blockmix.rows import Chunk, Rows, one_blas_thread
 from blockmix.rows.files import needed
@@ -35,6 +36,7 @@ class Axis(NamedTuple):
     component : int
         Row cluster, or −1 if the groups are those of all clusters.
     group : int
+        Its number, the same in all clusters for groups that share most columns.
     columns : array of shape (c,)
     weights : array of shape (c,)
         The score is their product with the centered columns; its variance under the model is 1.
@@ -62,21 +64,26 @@ class Part(NamedTuple):
 
 def axes_of(model: Any, component: int | None = None) -> list[Axis]:
     """The axes of all groups of two or more columns of a fitted model, or of those of one component."""
-    names, single = column_names(model), isinstance(model.blocks_, Blocks)
+    names, numbers, single = column_names(model), group_numbers(model), isinstance(model.blocks_, Blocks)
     pairs = [(model.blocks_, model.loadings_)] if single else list(zip(model.blocks_, model.loadings_, strict=True))
     if component is not None and not 0 <= component < len(pairs):
         raise ValueError(f"component={component!r} must be from 0 to {len(pairs) - 1}, or None for the scores of all")
     several = len(pairs) > 1 and not getattr(model, "shared_covariance", False)
-    axes = []
+    axes, given = [], getattr(model, "names_", {})
     for g, (blocks, loadings) in enumerate(pairs if several else pairs[:1]):
         places = zip(blocks.partition.groups, blocks.layout.distinct_blocks.tolist(), loadings, strict=True)
-        for k, (columns, place, factors) in enumerate(places):
+        for columns, place, factors in places:
             if len(columns) > 1 and component in (None, g if several else component):
                 factor = factors[:, 0] if factors is not None and factors.shape[1] == 1 else None
-                weights, correlations = axis(block_of(blocks.factors, *place), factor)
+                L, common = block_of(blocks.factors, *place), blocks.common[columns]
+                L = np.linalg.cholesky(L @ L.T + common @ common.T) if common.size else L
+                weights, correlations = axis(L, factor)
                 first = names[columns[np.abs(np.round(correlations, 9)).argmax()]]
-                name = f"{f'cluster {g + 1}: ' if several else ''}{first} +{len(columns) - 1}"
-                axes.append(Axis(g if several else -1, k, columns, weights, correlations, name))
+                number = int(numbers[g, columns[0]])
+                group = given.get(f"group {number + 1}", f"{first} +{len(columns) - 1}")
+                cluster = f"cluster {g + 1}"
+                name = f"{given.get(cluster, cluster)}: {group}" if several else str(group)
+                axes.append(Axis(g if several else -1, number, columns, weights, correlations, name))
     return axes
 
 

@@ -159,14 +159,8 @@ class Stability:
         n = len(self.partitions)
         if not 0 <= component < max(n, len(self.clusters or ())):
             raise ValueError(f"component={component} must be from 0 to {n - 1}")
-        g, title = (component, f"component {component}") if n > 1 else (0, "")
+        g, title = (component, f"cluster {component + 1}") if n > 1 else (0, "")
         return plotting.share_heatmap(self.pairs[g], self.partitions[g], names=self.names, title=title, ax=ax)
-
-    def plot_clusters(self, *, ax: Axes | None = None) -> Axes:
-        """Stability and certainty of each cluster."""
-        if self.clusters is None:
-            raise ValueError("the clusters were not refitted: call stability with n_refits above 0")
-        return plotting.cluster_stability(self.clusters, ax=ax)
 
     def words(self, group: GroupStability) -> str:
         """The line that a page or a terminal shows for a group: "5 columns always together, alcohol joins in 64"."""
@@ -187,18 +181,12 @@ class Stability:
         often = f"{often} joins in {round(share[often] * n)} of {n} resamples{more}"
         return f"{len(core)} columns always together ({listed}), {often}"
 
-    def heading(self, covariance: int) -> str:
-        """Number of groups of a covariance and its range in the middle 90 % of the resamples."""
-        n = int((self.partitions[covariance].sizes > 1).sum())
-        low, high = np.quantile(self.n_groups[covariance], [0.05, 0.95], method="nearest").tolist()
-        spread = f"{low}" if low == high else f"{low} to {high}"
-        return f"{n} group{'' if n == 1 else 's'} ({spread} in resamples)"
-
     def __str__(self) -> str:
         lines = [f"{self.n_resamples} resamples of the column groups, {self.n_refits} refits of the clusters"]
         for g in range(len(self.partitions)):
             groups = [group for group in self.groups if group.component == g]
-            lines.append(f"cluster {g + 1}: {self.heading(g)}" if len(self.partitions) > 1 else self.heading(g))
+            head = f"{len(groups)} group{'' if len(groups) == 1 else 's'}"
+            lines.append(f"cluster {g + 1}: {head}" if len(self.partitions) > 1 else head)
             for group in groups[:_LINES]:
                 rest = len(group.columns) - _LISTED
                 more = f" and {rest} more" if rest > 0 else ""

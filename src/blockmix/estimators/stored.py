@@ -26,6 +26,7 @@ from blockmix.estimators.smoothing import SmoothMixture, Space
 from blockmix.estimators.terms import PAIR, Lexicon, RelativeTfidf, default_vectorizer
 from blockmix.files.values import METADATA, TAG, Codec, Codecs, write_object
 from blockmix.grouping import GROUPINGS, RULES, Grouping, Rule
+from blockmix.grouping.silhouette import Split
 from blockmix.partition import FloatArray, Partition
 from blockmix.rows import Resolution
 from blockmix.rows.powers import Powers
@@ -60,10 +61,16 @@ def is_label(values: Any, shape: tuple[int, ...], n_labels: int, least: int = 0)
 
 def _blocks_arguments(blocks: Blocks) -> dict[str, Any]:
     labels = np.array([partition.labels for partition in blocks.layout.distinct])
-    return {"labels": labels, "factors": blocks.factors, "shapes": blocks.layout.shapes, "states": dict(blocks.states)}
+    return {
+        "labels": labels,
+        "factors": blocks.factors,
+        "shapes": blocks.layout.shapes,
+        "states": dict(blocks.states),
+        "loadings": blocks.loadings,
+    }
 
 
-def _blocks(labels: Any, factors: Any, shapes: Any, states: Any) -> Blocks:
+def _blocks(labels: Any, factors: Any, shapes: Any, states: Any, loadings: Any) -> Blocks:
     """Blocks of these groups and shapes, which no components share, checked.
 
     Cholesky factors that are not finite, not lower triangular or nearly singular are refused.
@@ -91,7 +98,12 @@ def _blocks(labels: Any, factors: Any, shapes: Any, states: Any) -> Blocks:
         numbered = isinstance(b, int) and 0 <= b < len(models) and np.ndim(state) == 2
         require(numbered and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
         require(models[b].accepts(state, int(sizes[b])), f"the state of block {b} does not suit its {sizes[b]} columns")
-    return Blocks(layout, factors, states)
+    q = np.shape(loadings)[2] if np.ndim(loadings) == 3 else 0
+    right = loadings is None or (0 < q < labels.shape[1] and is_real(loadings, (*labels.shape, q)))
+    require(
+        right and getattr(loadings, "dtype", np.float64) == np.float64, "common factors are not loadings of columns"
+    )
+    return Blocks(layout, factors, states, loadings)
 
 
 def _mixture(weights: Any, means: Any, blocks: Any, degrees_of_freedom: Any, powers: Any) -> Parameters:
@@ -232,6 +244,7 @@ VALUES = Codecs(
         Codec(Powers, _check_powers),
         Codec(FactorParameters, _check_factor_mixture),
         Codec(LoopState),
+        Codec(Split),
         Codec(Resolution, _check_resolution),
         Codec(FullBlock),
         Codec(FactorBlock, _check_factor_block),

@@ -49,7 +49,7 @@ class TopicWarning(UserWarning):
 
 
 class TopicBiclustering(TransformerMixin, BaseEstimator):
-    """Biclusters of documents and terms.
+    """Topics of documents, and groups of terms that go together in them.
 
     The smoothed weight of a term in a document is y_it = z_iᵀ v_t: the vector v_t of a word comes from the words that
     it occurs with, the vector z_i of a document is the mean of its words' vectors, weighted by tf-idf. A Gaussian
@@ -79,6 +79,9 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         Number of words in the longest phrase that the default vectorizer counts as a term.
     characters : bool, default=False
         Count pairs of neighboring letters instead of words, for languages without spaces between words.
+
+    Other Parameters
+    ----------------
     random_state : int, RandomState or None
         Seed of the starts and of the halves.
 

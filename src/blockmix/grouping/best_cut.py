@@ -76,7 +76,7 @@ def takes_gram(grouping: object, rule: object) -> bool:
         return False
     if type(rule) is BestCut:
         return all(type(model) in (FullBlock, FactorBlock, TreeBlock) for model in block_models(rule.block_model))
-    return isinstance(rule, int)
+    return isinstance(rule, (int, Partition))
 
 
 class Cut(NamedTuple):

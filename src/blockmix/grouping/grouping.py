@@ -15,8 +15,9 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from blockmix.blocks.blocks import Layout
 from blockmix.blocks.moments import Covariance, as_matrix
-from blockmix.blocks.shapes import BlockModel
+from blockmix.blocks.shapes import FULL, BlockModel
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition
 
 LINKAGES = ("average", "single", "complete")
@@ -36,15 +37,15 @@ class Proposal:
         Whether the search ended by itself and not at its iteration limit.
     shapes : tuple of K BlockModel
         The shape of the block of each group; empty if all are full.
-    common : float
-        A correlation that all columns share and that was set aside to find the groups; 0 if there is none.
+    common : array of shape (p, q) or None
+        Loadings of the columns on common factors, which were taken out to find the groups.
     """
 
     partition: Partition
     linkage: FloatArray | None = None
     converged: bool = True
     shapes: tuple[BlockModel, ...] = ()
-    common: float = 0.0
+    common: FloatArray | None = None
 
 
 @runtime_checkable
@@ -156,6 +157,12 @@ class HierarchicalGrouping(BaseEstimator):
         squared += squares
         squared += squares[:, None]
         return np.sqrt(np.maximum(squared, 0, out=squared), out=squared)
+
+
+def layout_of(proposal: Proposal) -> Layout:
+    """Where the proposed blocks lie, and their shapes."""
+    full = all(model.name == FULL.name for model in proposal.shapes)
+    return Layout((proposal.partition,), () if full else (proposal.shapes,))
 
 
 def tree_of(grouping: object) -> TreeGrouping:

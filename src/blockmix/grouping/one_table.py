@@ -3,9 +3,8 @@
 From rows, or from a correlation and the number of its rows, it finds groups and shapes of their blocks; the answer may
 be "no groups" or "one group". It is the best cut of the tree, with three differences, which make it an answer to "which
 columns belong together?" rather than to "which covariance is the most likely one?". A branch whose halves are
-correlated less than a quarter as much as the columns within them is not a group, however many rows. A correlation that
-all columns share is set aside if the groups without it are clearer. Columns with rare values count as if they had fewer
-rows.
+correlated less than a quarter as much as the columns within them is not a group, however many rows. Independent columns
+give no groups, whatever the best of many would gain. Columns with rare values count as if they had fewer rows.
 """
 
 from __future__ import annotations
@@ -16,29 +15,31 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from scipy.special import gammaln
 from scipy.stats import chi2
 
+from blockmix.blocks.blocks import Layout
 from blockmix.blocks.moments import Covariance, Moments, correlation
 from blockmix.blocks.shapes import BlockModel, block_models
 from blockmix.grouping.best_cut import best_groups, best_shapes
-from blockmix.grouping.grouping import Grouping, Proposal, tree_of
-from blockmix.grouping.silhouette import silhouette
+from blockmix.grouping.common import Scatter, best_common
+from blockmix.grouping.grouping import Grouping, Proposal, layout_of, tree_of
 from blockmix.partition import BoolArray, FloatArray, Partition, bic_price
 
 # docs/adr has the reason for each constant and what it is worth; none was fitted to a data set of this package.
 GATE = 0.02  # probability of reporting any group if all columns are independent
 RATIO = 0.25  # a merge must be at least this fraction as strong as its weaker branch
 JOIN = 0.5  # a correlation that joins two chains must be at least this fraction of those within the weaker one
-MARGIN = 0.05  # gain in silhouette required of the answer without background
 _MEDIAN_COLUMNS = 2000  # medians over pairs use at most this many columns, evenly spaced
-_CHUNK = 512
 
 
 def groups_of_rows(
-    X: FloatArray, weights: FloatArray | None, moments: Moments, grouping: Grouping, models: Sequence[BlockModel]
+    X: FloatArray,
+    weights: FloatArray | None,
+    moments: Moments,
+    grouping: Grouping,
+    models: Sequence[BlockModel],
+    common: tuple[int, int] = (0, 0),
 ) -> Proposal:
     """Groups of the columns of X, shape (N, p), or of their ranks.
 
@@ -52,6 +53,8 @@ def groups_of_rows(
         Without a tree it is asked for as many groups as the best cut of the default tree has.
     models : sequence of BlockModel
         Shapes that a block may have.
+    common : tuple of two ints
+        Least and largest number of common factors.
 
     Examples
     --------
@@ -64,7 +67,7 @@ def groups_of_rows(
     n_rows, squares = moments.weight, standardized_squares(X, weights, moments)
     R = correlation(moments.scatter)  # without a ridge, so that exact copies have r = 1
     tempered, effective = temper(R, squares), (n_rows - 1) / tail_factor(R, squares)
-    return _groups(R, tempered, n_rows, effective, bic_price(n_rows), grouping, models)
+    return _groups(R, tempered, n_rows, effective, bic_price(n_rows), grouping, models, common)
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class OneTableRule:
     def choose(self, S: FloatArray, n_rows: float, grouping: Grouping, price: float | None = None) -> Proposal:
         """Choose the groups of S, as if its rows were normal."""
         R, price = correlation(S), bic_price(n_rows) if price is None else price
-        return _groups(R, R, n_rows, n_rows - 1, price, grouping, block_models(self.block_model))
+        # Common factors are those of the mixture that asks.
+        return _groups(R, R, n_rows, n_rows - 1, price, grouping, block_models(self.block_model), (0, 0))
 
 
 def standardized_squares(X: FloatArray, weights: FloatArray | None, moments: Moments) -> FloatArray:
@@ -115,33 +119,44 @@ def tail_factor(R: Covariance, squares: FloatArray) -> float:
 
 
 def _groups(
-    R: Any, tempered: Any, n_rows: float, nu: float, price: float, grouping: Grouping, models: Sequence[BlockModel]
+    R: Any,
+    tempered: Any,
+    n_rows: float,
+    nu: float,
+    price: float,
+    grouping: Grouping,
+    models: Sequence[BlockModel],
+    common: tuple[int, int],
 ) -> Proposal:
-    """Groups in the tempered correlation of ν effective rows, or without its background if those are clearer."""
+    """Groups in the tempered correlation of ν effective rows, on common factors where these pay."""
     from blockmix.grouping.kernels import between_branches  # loads Numba
 
-    cutter = tree_of(grouping)
+    cutter, (least, most) = tree_of(grouping), common
+    effective = max(nu - 1.5, 1e-3)  # (ν − 1.5) log(1 − r²) has the mean of a χ², as Bartlett showed
 
-    def cut(R: Any, effective: float, tree: FloatArray, squares: FloatArray) -> Proposal:
-        # (ν − 1.5) log(1 − r²) has the mean of a χ², as Bartlett showed; ν log(1 − r²) finds false groups in few rows.
-        forbidden = partial(faint_merges, squares=squares, effective=effective), faint_joins
-        return best_groups(R, max(effective - 1.5, 1e-3), price, models, cutter, tree, forbidden)
+    def cut(rest: Any, tree: FloatArray, squares: FloatArray) -> Proposal:
+        forbidden = partial(faint_merges, squares=squares, effective=nu), faint_joins
+        return best_groups(rest, effective, price, models, cutter, tree, forbidden)
+
+    def propose(rest: Any) -> Layout:
+        rest = correlation(rest)
+        tree = cutter.tree(rest)
+        return layout_of(cut(rest, tree, between_branches(rest.entries, tree)[0]))
 
     tree = cutter.tree(tempered)
     squares, deviances = between_branches(tempered.entries, tree)
-    if too_few_rows(n_rows, len(R)) or not any_significant(tree, squares, deviances, max(nu, 2.0)):
+    if not least and (too_few_rows(n_rows, len(R)) or not any_significant(tree, squares, deviances, max(nu, 2.0))):
         return Proposal(Partition.separate(len(R)), tree)
-    proposal = cut(tempered, nu, tree, squares)
-    loadings = background(tempered, nu)
-    if loadings is not None:
-        rest: Any = without(tempered, loadings)
-        tree = cutter.tree(rest)
-        cleared = cut(rest, nu - 1, tree, between_branches(rest.entries, tree)[0])
-        if silhouette(rest, cleared.partition) > silhouette(tempered, proposal.partition) + MARGIN:
-            proposal = replace(cleared, common=float(np.median(np.abs(loadings)) ** 2))
+    proposal, rest = cut(tempered, tree, squares), R
+    if most:
+        scatter = Scatter.of(tempered, effective, price, price)
+        fit = best_common(scatter, propose, layout_of(proposal), None, least, most)
+        if fit.blocks.loadings is not None:
+            rest = correlation(scatter.without(fit.blocks.common))
+            proposal = Proposal(fit.blocks.partition, cutter.tree(rest), common=fit.blocks.common)
     if cutter is not grouping:
-        proposal = replace(grouping.group(R, proposal.partition.n_groups, n_rows), common=proposal.common)
-    return replace(proposal, shapes=best_shapes(R, proposal.partition, n_rows, price, models))
+        proposal = replace(grouping.group(rest, proposal.partition.n_groups, n_rows), common=proposal.common)
+    return replace(proposal, shapes=best_shapes(rest, proposal.partition, n_rows, price, models))
 
 
 def any_significant(tree: FloatArray, squares: FloatArray, deviances: FloatArray, effective: float) -> bool:
@@ -217,51 +232,3 @@ def node_strengths(tree: FloatArray, squares: FloatArray, effective: float) -> t
         within[p + k] = within[a] + within[b] + squares[k]
     n_pairs = np.maximum(sizes * (sizes - 1) / 2, 1)
     return sizes, np.maximum(0, within / n_pairs - 1 / effective)
-
-
-def background(R: Covariance, effective: float) -> FloatArray | None:
-    """Signed loadings l of a correlation l_i l_j that all columns share, or None if it is below one standard error.
-
-    With the signs of the leading eigenvector, g_i = max(0, median_j ±r_ij) and l_i² = min(τ g_i², 0.95), where τ makes
-    the median of τ g_i g_j that of the signed correlations.
-    """
-    p = len(R)
-    if p < 3:
-        return None
-    first = np.argmax(R.row_squares())
-    v = R[first : first + 1][0]
-    for _ in range(30):  # power iterations for the leading eigenvector, from the column with the largest Σ r²
-        v = R @ v
-        v /= np.linalg.norm(v)
-    signs = np.where(v < 0, -1.0, 1.0)
-    some = np.unique(np.linspace(0, p - 1, min(p, _MEDIAN_COLUMNS)).astype(np.intp))
-    upper = np.triu_indices(len(some), 1)
-    level = float(np.median((R[np.ix_(some, some)] * np.outer(signs[some], signs[some]))[upper]))
-    if level <= 1 / np.sqrt(effective):
-        return None
-    medians = np.empty(p)
-    for start in range(0, p, _CHUNK):
-        columns = np.arange(start, min(start + _CHUNK, p))
-        signed = R[columns] * signs
-        signed[np.arange(len(columns)), columns] = np.nan
-        medians[columns] = np.nanmedian(signed, axis=1) * signs[columns]
-    medians = np.maximum(medians, 0)
-    typical = float(np.median(np.outer(medians[some], medians[some])[upper]))
-    if typical <= 0:
-        return None
-    loadings: FloatArray = signs * np.sqrt(np.minimum(medians**2 * level / typical, 0.95))
-    return loadings
-
-
-def without(R: Covariance, loadings: FloatArray) -> Covariance:
-    """Correlation that is left in R without a common factor with these loadings, positive semidefinite."""
-    rest: Any = R - type(R).of(loadings[None])
-    try:
-        # Without one factor at most one eigenvalue is negative, far from the others.
-        values, vectors = eigsh(rest, 1, which="SA", v0=loadings, tol=1e-6, maxiter=300)
-    except ArpackNoConvergence:
-        values, vectors = eigh(rest[:], subset_by_index=[0, 0])
-    if values[0] < 0:
-        rest += type(R).of(np.sqrt(-values[0]) * vectors.T)
-    left: Covariance = correlation(rest)
-    return left

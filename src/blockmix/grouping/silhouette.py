@@ -7,6 +7,8 @@ silhouette 0, and so have K = 1 and K = p.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,6 +18,8 @@ from blockmix.grouping.grouping import Grouping, Proposal, check_n_groups, cut, 
 from blockmix.partition import FloatArray, IntArray, Partition
 
 _CHUNK = 512
+# When to name the split that stands out: groups found, share of columns alone, columns at most, silhouette at least.
+_HUNDREDS, _ALONE, _MANY, _LEAST = 100, 0.8, 2000, 0.05
 
 
 class SilhouetteRule(BaseEstimator):
@@ -63,6 +67,36 @@ class SilhouetteRule(BaseEstimator):
             center, reach = check_n_groups(self.center, p, "center"), int(2 * np.sqrt(p))
             low, high = max(low, center - reach), min(high, center + reach)
         return np.arange(low, high + 1) if high >= low else np.array([p])  # p ≤ 2: nothing to compare
+
+
+@dataclass(frozen=True)
+class Split:
+    """Column groups, and how far they stand out: their mean silhouette, 0 for none and 1 at most."""
+
+    partition: Partition
+    silhouette: float
+
+
+def split(R: Any, grouping: object, n_groups: int | None = None) -> Split:
+    """The cut of the tree of a correlation into so many groups, or the one with the largest silhouette."""
+    cutter, p = tree_of(grouping), len(R)
+    tree = cutter.tree(R)
+    scores = tree_silhouettes(cutter.distances(R), tree)
+    number = int(np.argmax(scores)) or p if n_groups is None else check_n_groups(n_groups, p)
+    return Split(cut(tree, number), float(scores[number]))
+
+
+def says_little(found: Partition) -> bool:
+    """Whether groups are one, hundreds, or nearly all columns alone."""
+    p, several = found.n_columns, int((found.sizes > 1).sum())
+    return 3 < p <= _MANY and (found.n_groups == 1 or several >= _HUNDREDS or found.n_groups - several >= _ALONE * p)
+
+
+def standing_out(R: Any, grouping: object, n_rows: float) -> Split | None:
+    """The split that stands out, or None if none does beyond the correlations that chance leaves in so many rows."""
+    best = split(R, grouping)
+    chance = max(_LEAST, 2 / np.sqrt(max(n_rows, 1.0)))
+    return best if 1 < best.partition.n_groups < len(R) and best.silhouette > chance else None
 
 
 def silhouette(R: Covariance, partition: Partition) -> float:

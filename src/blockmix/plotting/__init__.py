@@ -6,10 +6,9 @@ a figure. matplotlib is imported with the first figure.
 """
 
 from blockmix.plotting.curves import (
-    cluster_stability,
     dendrogram,
     group_comparison,
-    likelihood_trace,
+    row_map,
     selection_curve,
 )
 from blockmix.plotting.heatmaps import (
@@ -18,6 +17,8 @@ from blockmix.plotting.heatmaps import (
     correlation_heatmap,
     correlation_pair,
     importance_heatmap,
+    linked_correlations,
+    means_heatmap,
     share_heatmap,
 )
 from blockmix.plotting.style import style
@@ -25,13 +26,14 @@ from blockmix.plotting.style import style
 __all__ = [
     "association_heatmap",
     "checkerboard",
-    "cluster_stability",
     "correlation_heatmap",
     "correlation_pair",
     "dendrogram",
     "group_comparison",
     "importance_heatmap",
-    "likelihood_trace",
+    "linked_correlations",
+    "means_heatmap",
+    "row_map",
     "selection_curve",
     "share_heatmap",
     "style",

@@ -1,4 +1,4 @@
-"""Curves: the tree of the columns, the objective by iteration, criteria by number of components; and the column groups.
+"""Curves: the tree of the columns, criteria by number of components, the map of the rows; and the column groups.
 
 The column groups of several components stand side by side, with the columns that change group marked.
 """
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray, Partition
@@ -84,26 +83,6 @@ def _branches(tree: FloatArray, partition: Partition) -> tuple[list[FloatArray],
     return lines, colors
 
 
-def likelihood_trace(trace: ArrayLike, *, title: str = "", ax: Axes | None = None) -> Axes:
-    """The objective at each iteration, such as ``log_likelihood_trace_``.
-
-    Parameters
-    ----------
-    trace : array-like of shape (iterations,)
-    title : str
-    ax : Axes, optional
-    """
-    values = np.asarray(trace, dtype=float)
-    if values.size == 0:
-        raise ValueError("the trace is empty: fit the model first")
-    ax = axes_or_new(ax, 6, 3.5)
-    marker = "o" if len(values) <= 40 else None
-    ax.plot(np.arange(1, len(values) + 1), values, color=group_color(0), marker=marker, markersize=4)
-    last = f"{values[-1]:.1f}".replace("-", "\N{MINUS SIGN}")  # as on the axis
-    ax.annotate(last, (len(values), values[-1]), xytext=(0, -12), textcoords="offset points", ha="right")
-    return _finished(ax, "objective", title, "iteration")
-
-
 def selection_curve(table: Any, *, criterion: str | None = None, title: str = "", ax: Axes | None = None) -> Axes:
     """A criterion over the candidates of a selection, with the best one marked; smaller is better.
 
@@ -141,9 +120,9 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
         place = (getattr(best, x), getattr(best, name))
         ax.plot(*place, marker="o", markersize=14, fillstyle="none", color="black", markeredgewidth=1.5)
     if len(curves) > 1:
-        heading = "components" if over_groups else "column groups"
+        heading = "clusters" if over_groups else "column groups"
         ax.legend(title=heading, fontsize=points(8), frameon=False, ncols=1 + len(curves) // 9)
-    return _finished(ax, name.upper(), title, f"number of {'column groups' if over_groups else 'components'}")
+    return _finished(ax, name.upper(), title, f"number of {'column groups' if over_groups else 'clusters'}")
 
 
 def _finished(ax: Axes, label: str, title: str, numbers: str = "") -> Axes:
@@ -166,9 +145,9 @@ def group_comparison(
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Column groups of each component; groups that share most columns have the same letter and color.
+    """Column groups of each cluster; groups that share most columns have the same number and color.
 
-    A column alone is gray. The row "moves" marks the columns whose letter differs between components.
+    A column alone is gray. The row "moves" marks the columns whose number differs between clusters.
 
     Parameters
     ----------
@@ -197,10 +176,10 @@ def group_comparison(
     ax.hlines(np.arange(G) + 0.5, -0.5, p - 0.5, color="white", linewidth=2)
     if p <= current().names:
         for g, j in np.ndindex(G, p):
-            color = "black" if sizes[g][families[g, j]] == 1 else "white"
-            letter = _letter(int(families[g, j]))
-            ax.text(j, g, letter, ha="center", va="center", color=color, fontsize=points(8), weight="bold")
-    labels = [*(f"component {g}" for g in range(G)), f"moves ({int(moves.sum())})"]
+            alone = sizes[g][families[g, j]] == 1
+            number = "" if alone else str(families[g, j] + 1)
+            ax.text(j, g, number, ha="center", va="center", color="white", fontsize=points(8), weight="bold")
+    labels = [*(f"Cluster {g + 1}" for g in range(G)), f"moves ({int(moves.sum())})"]
     ax.set_yticks([*range(G), G - 0.26], labels, fontsize=points(8))
     ax.tick_params(length=0)
     name_columns(ax, names, order)
@@ -208,30 +187,41 @@ def group_comparison(
     return ax
 
 
-def _letter(number: int) -> str:
-    """Letter of a set of matching groups: A to Z, then AA, AB and so on."""
-    return ("" if number < 26 else _letter(number // 26 - 1)) + chr(ord("A") + number % 26)
-
-
-def cluster_stability(clusters: Sequence[Any], *, ax: Axes | None = None) -> Axes:
-    """Stability of each cluster as a bar and its certainty as a mark; lines are the levels of likely and firm.
+def row_map(
+    axes: Sequence[FloatArray],
+    labels: IntArray,
+    clusters: Sequence[str],
+    names: Sequence[str] = ("", ""),
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Rows on two axes, in the color and shape of their clusters.
 
     Parameters
     ----------
-    clusters : sequence of ClusterStability
-        Such as ``model.stability(X).clusters``.
+    axes : two arrays of shape (N,)
+    labels : array of shape (N,)
+        Cluster of each row.
+    clusters : sequence of str
+        Names of the clusters.
+    names : two str
+        Names of the axes.
     ax : Axes, optional
     """
-    ax = axes_or_new(ax, 5, 1.2 + 0.4 * len(clusters))
-    y = np.arange(len(clusters))
-    ax.barh(y, [cluster.stability for cluster in clusters], height=0.6, color=group_color(0), label="stability")
-    ax.plot([cluster.certainty for cluster in clusters], y, "k|", markersize=14, markeredgewidth=2, label="certainty")
-    for level in (0.85, 0.95):
-        ax.axvline(level, color=current().alone, linewidth=1, linestyle="--", zorder=0)
-    labels = [f"component {cluster.component}\n{cluster.rows} rows" for cluster in clusters]
-    ax.set_yticks(y, labels, fontsize=points(8))
-    ax.invert_yaxis()
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("Jaccard index with the most similar cluster of a refit, mean")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, frameon=False, fontsize=points(8))
-    return ax
+    ax = axes_or_new(ax, 6.5, 4.5)
+    for g, name in enumerate(clusters):
+        x, y = (axis[labels == g] for axis in axes)
+        size = 5 if len(labels) > 1000 else 14
+        ax.scatter(
+            x,
+            y,
+            s=size,
+            marker=_MARKERS[g % 8],
+            color=current().clusters[g % 8],
+            label=name,
+            rasterized=len(labels) > 5000,
+        )
+    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": min(4, len(clusters))}
+    ax.legend(fontsize=points(8), frameon=False, **place)
+    ax.set_xlabel(names[0])
+    return _finished(ax, names[1], "")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.partition import FloatArray, IntArray, Partition
-from blockmix.plotting.style import axes_or_new, color_scale, current, name_columns, new_axes, points
+from blockmix.plotting.style import axes_or_new, color_scale, current, group_color, name_columns, new_axes, points
 from blockmix.plotting.views import binned, board_view
 
 if TYPE_CHECKING:
@@ -85,6 +85,49 @@ def correlation_pair(
     pair = np.empty(2, dtype=object)
     pair[:] = [left, right]
     return pair
+
+
+def linked_correlations(
+    left: tuple[FloatArray, Partition, str],
+    right: tuple[FloatArray, Partition, str],
+    *,
+    names: Sequence[str] | None = None,
+    ax: Sequence[Axes] | None = None,
+) -> NDArray[Any]:
+    """Correlations of the same columns in two parts as triangles, linked column by column.
+
+    Each part has its own group order. Links have the colors of the groups on the left; columns that are alone on both
+    sides have none.
+
+    Parameters
+    ----------
+    left, right : (array of shape (p, p), Partition, str)
+        Correlations, column groups and title.
+    names : sequence of str, optional
+        Column names; shown up to 60 columns.
+    ax : three Axes, optional
+
+    Returns
+    -------
+    array of three Axes
+    """
+    axes = new_axes(1, 3, 13, 5.5) if ax is None else np.asarray(ax, dtype=object)
+    p, places = left[1].n_columns, []
+    for i, (R, partition, title) in ((0, left), (2, right)):
+        corner = np.tri(p, k=-1, dtype=bool)[np.argsort(partition.order)][:, np.argsort(partition.order)]
+        image = _draw_matrix(axes[i], np.where(corner if i == 0 else corner.T, np.nan, R), partition, names, title)
+        places.append(np.argsort(partition.order))
+        axes[i].set_xticks([])
+    axes[0].yaxis.tick_right()
+    for j, (start, stop) in enumerate(zip(*places, strict=True)):
+        k, other = left[1].labels[j], right[1].labels[j]
+        if left[1].sizes[k] > 1 or right[1].sizes[other] > 1:
+            axes[1].plot([0, 1], [start, stop], color=group_color(k, left[1].sizes[k]), linewidth=1.5)
+    axes[1].set(xlim=(0, 1), ylim=axes[0].get_ylim())
+    axes[1].set_axis_off()
+    axes[1].set_box_aspect(1)  # as the matrices, so that links meet their columns
+    color_scale(image, list(axes), "correlation")
+    return np.asarray(axes)
 
 
 def share_heatmap(
@@ -166,6 +209,7 @@ def checkerboard(
     partition: Partition,
     *,
     names: Sequence[str] | None = None,
+    clusters: Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
@@ -183,6 +227,8 @@ def checkerboard(
         Column groups, such as those of one component.
     names : sequence of str, optional
         Column names; shown up to 60 columns.
+    clusters : sequence of str, optional
+        Names of the clusters 0, 1, …
     title : str
     ax : Axes, optional
     """
@@ -190,7 +236,7 @@ def checkerboard(
     if np.shape(X) != (len(row_labels), p):
         raise ValueError(f"X of shape {np.shape(X)} does not fit {len(row_labels)} row labels and {p} columns")
     ax = axes_or_new(ax, 8, 6)
-    clusters, labels = np.unique(row_labels, return_inverse=True)
+    found, labels = np.unique(row_labels, return_inverse=True)
     sizes = np.bincount(labels)
     board = board_view(X, labels, order, (MAX_PIXELS, MAX_PIXELS))
     # All bins have the same height, so a cluster's height is its share of the bins.
@@ -199,9 +245,14 @@ def checkerboard(
     limit, values = board.limit, _sharp(board.values)
     image = ax.imshow(values, cmap=current().signed, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
     ax.hlines(edges[1:-1] - 0.5, -0.5, p - 0.5, color="black", linewidth=1.5)
-    if partition.n_groups <= p // 2 or p <= 100:
-        ax.vlines(_borders(partition.sizes)[1:-1] - 0.5, -0.5, edges[-1] - 0.5, color="black", linewidth=0.7)
-    ticks = [f"{name}\n{size} row{'' if size == 1 else 's'}" for name, size in zip(clusters, sizes, strict=True)]
+    # Around groups of several columns that are wide enough not to be hidden by their borders.
+    framed = (partition.sizes > 1) & (partition.sizes >= p / 100)
+    borders = _borders(partition.sizes)
+    ax.vlines(
+        np.union1d(borders[:-1][framed], borders[1:][framed]) - 0.5, -0.5, edges[-1] - 0.5, "black", linewidth=0.7
+    )
+    told = found if clusters is None else [clusters[g] for g in found]
+    ticks = [f"{name}\n{size} row{'' if size == 1 else 's'}" for name, size in zip(told, sizes, strict=True)]
     ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, ticks, fontsize=points(8))
     ax.tick_params(axis="y", length=0)
     name_columns(ax, names, order)
@@ -274,6 +325,26 @@ def association_heatmap(table: Any, *, title: str = "", ax: Axes | None = None) 
     image = _draw_cells(ax, level, 1, cells, targets, traits, title)
     ax.tick_params(axis="x", rotation=45 if max(map(len, traits)) > 6 else 0)
     color_scale(image, ax, "r, V or η (* q < 0.05)", shrink=0.7)
+    return ax
+
+
+def means_heatmap(
+    values: FloatArray, rows: Sequence[str], clusters: Sequence[str], *, title: str = "", ax: Axes | None = None
+) -> Axes:
+    """Means of the clusters in columns or groups as colors and numbers, one row each, in standard deviations.
+
+    Parameters
+    ----------
+    values : array of shape (rows, G)
+    rows, clusters : sequences of str
+    title : str
+    ax : Axes, optional
+    """
+    longest = max(map(len, rows), default=0)
+    ax = axes_or_new(ax, 1.8 + 0.075 * longest + 0.75 * len(clusters), 1.4 + 0.24 * len(rows))
+    cells = [[f"{round(value, 1) + 0.0:+.1f}".replace("-", "\N{MINUS SIGN}") for value in row] for row in values]
+    image = _draw_cells(ax, values, float(max(np.abs(values).max(initial=0), 1e-9)), cells, rows, clusters, title)
+    color_scale(image, ax, "standard deviations", shrink=0.7)
     return ax
 
 

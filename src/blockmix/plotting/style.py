@@ -23,8 +23,8 @@ class Style:
     ----------
     signed, shares : str
         Color maps of values around zero, and of values from 0 to 1.
-    groups : tuple of str
-        Colors of column groups.
+    groups, clusters : tuple of str
+        Colors of column groups and of clusters.
     alone : str
         Color of a column alone.
     names : int
@@ -38,6 +38,7 @@ class Style:
     signed: str
     shares: str
     groups: tuple[str, ...]
+    clusters: tuple[str, ...]
     alone: str
     names: int
     font: float
@@ -46,11 +47,10 @@ class Style:
 
 # Okabe and Ito's colors, slightly muted, and two more. Blue is negative, red positive; color-blind safe.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b")
-_GRAYS = ("#1a1a1a", "#6e6e6e", "#3d3d3d", "#8a8a8a", "#2b2b2b", "#7c7c7c", "#515151", "#969696")
+_CLUSTERS = ("#3b6fd4", "#e2951b", "#d9483b", "#2a9d8f", "#9b59d0", "#8d6e52", "#e26fa8", "#6f9a24")
 STYLES = {
-    "screen": Style("RdBu_r", "Blues", _COLORS, "#a9aeb5", 60, 1.0, None),
-    # One column of a journal is 85 mm wide. Values differ in lightness only: white is -1, black is 1.
-    "paper": Style("Greys", "Greys", _GRAYS, "#cfcfcf", 40, 0.7, 85 / 25.4),
+    "screen": Style("RdBu_r", "Blues", _COLORS, _CLUSTERS, "#a9aeb5", 60, 1.0, None),
+    "paper": Style("RdBu_r", "Blues", _COLORS, _CLUSTERS, "#cfcfcf", 40, 0.7, 85 / 25.4),  # one column of a journal
 }
 _style: ContextVar[Style] = ContextVar("style", default=STYLES["screen"])
 
@@ -67,7 +67,7 @@ def style(name: str) -> Iterator[None]:
     Parameters
     ----------
     name : {"screen", "paper"}
-        ``"paper"`` is one column of a journal wide and prints well in black and white.
+        ``"paper"`` is one column of a journal wide.
 
     Examples
     --------

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.extmath import randomized_svd
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import Moments, correlation
@@ -35,13 +36,19 @@ class ComponentView(NamedTuple):
     observed : array of shape (p, p) or None
         Correlation of the rows, weighted by their probability of the component; None without rows.
     tree : array of shape (p − 1, 4)
-        Linkage of the columns in SciPy's format, from the observed correlation if there is one.
+        Linkage of the columns in SciPy's format, from what remains of the observed correlation if there is one.
+    common : array of shape (p, p) or None
+        What common factors contribute to the correlations; None without any.
+    remaining : array of shape (p, p)
+        Observed correlation, or the estimated one, without the common factors; the observed one itself without any.
     """
 
     partition: Partition
     estimated: FloatArray
     observed: FloatArray | None
     tree: FloatArray
+    common: FloatArray | None
+    remaining: FloatArray
 
 
 def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | None, model: Any) -> ComponentView:
@@ -67,8 +74,15 @@ def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | No
         S = np.where(varies[:, None] & varies, S, 0.0)
         np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
         observed = correlation(S)
-    tree = tree_of(getattr(model, "grouping", None)).tree(estimated if observed is None else observed)
-    return ComponentView(block.partition, estimated, observed, tree)
+    common, remaining = None, estimated if observed is None else observed
+    if block.common.size:
+        loadings = block.common / np.sqrt(block.variances)[:, None]
+        common = loadings @ loadings.T
+        unique = 1 - np.minimum(common.diagonal(), 1 - 1e-6)
+        remaining = np.clip((remaining - common) / np.sqrt(unique * unique[:, None]), -1, 1)
+        np.fill_diagonal(remaining, 1.0)
+    tree = tree_of(getattr(model, "grouping", None)).tree(remaining)
+    return ComponentView(block.partition, estimated, observed, tree, common, remaining)
 
 
 def _pairwise_correlation(X: FloatArray, weights: FloatArray) -> FloatArray:
@@ -144,6 +158,40 @@ def binned(values: FloatArray, row_bins: IntArray, column_bins: IntArray) -> Flo
             sizes = np.expand_dims(np.diff(starts), 1 - axis)
             values = np.add.reduceat(values, starts[:-1], axis=axis, dtype=float) / sizes
     return values
+
+
+def row_axes(Z: FloatArray, centers: Any, covariances: Sequence[Blocks]) -> tuple[list[FloatArray], list[str]]:
+    """Scores of standardized rows, shape (n, p), on two axes that separate the clusters, and the names of the axes.
+
+    Discriminant axes are directions v of largest vᵀBv / vᵀWv for standardized rows. W is the fitted covariance within
+    components. B = Σ_g π_g (μ_g − μ)(μ_g − μ)ᵀ has rank G − 1, so v = W⁻¹M u, where B = MMᵀ and u is a leading
+    eigenvector of MᵀW⁻¹M. Where there are fewer than two, principal axes of what they leave follow.
+    """
+    scores: list[FloatArray] = []
+    names = list[str]()
+    if centers is not None and len(centers.weights) > 1:
+        blocks = zip(centers.weights, covariances, strict=True)
+        W = sum(weight * block.dense() for weight, block in blocks) / np.outer(centers.scale, centers.scale)
+        M = (centers.standardized * np.sqrt(centers.weights)[:, None]).T
+        solved = np.linalg.solve(W, M)
+        values, vectors = np.linalg.eigh(M.T @ solved)
+        for k in (-1, -2):
+            if values[k] > 1e-6:
+                scores.append(Z @ (solved @ vectors[:, k] / np.sqrt(values[k])))
+                share = values[k] / values[values > 0].sum()
+                names.append(f"discriminant axis {-k}, {share:.0%} of the differences")
+    n_discriminants, residual = len(scores), Z - Z.mean(axis=0)
+    total = float(np.square(residual).sum())
+    for k in range(2):
+        if k == len(scores):
+            U, s, _ = randomized_svd(residual, 1, random_state=0)
+            scores.append(U[:, 0] * s[0])
+            names.append(f"principal axis {k - n_discriminants + 1}, {s[0] ** 2 / total:.0%} of the variance")
+        centered = scores[k] - scores[k].mean()
+        square = float(centered @ centered)
+        if square > 0:  # what the regression of the columns on this score leaves
+            residual = residual - np.outer(centered, centered @ residual / square)
+    return scores, names
 
 
 def aligned_labels(labels: Sequence[IntArray] | IntArray) -> IntArray:

@@ -9,24 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.extmath import randomized_svd
 
-from blockmix.blocks.moments import correlation
+from blockmix.estimators.answer import group_scores
 from blockmix.estimators.mixture import tells_rows_apart
 from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray
-from blockmix.plotting.views import binned, board_view, component_view
+from blockmix.plotting.views import binned, board_view, component_view, row_axes
 from blockmix.report.subject import MAX_ROWS, Subject, encoded, fractions
-from blockmix.report.traits import trait_lines
 
 MAX_SIDE = 800  # pixels of one map: few screens show it wider
 _MAX_MAP_PIXELS = 1_200_000  # of all correlation maps together: 1.6 MB as base64
 _MAX_BOARD_ROWS = 480  # rows of pixels of the checkerboard
 _MARKS = 8  # columns of each direction that mark a cluster
 _PROFILES = 24  # groups of all components whose scores are shown, the largest of each
-_NEIGHBORS = 3  # rows named beside a row
-_COMPARED = 400  # least certain rows that have neighbors: all pairs of rows would take long
 
 
 def components(subject: Subject) -> list[dict[str, Any]]:
@@ -83,22 +78,14 @@ def differences(subject: Subject) -> dict[str, Any] | None:
 
     All come from the fitted means and variances, so they need no rows, and outliers count in a t mixture as little as
     in its fit. Marks are the columns in which a cluster is high and low.
-    The score of a group of several columns is the mean of its standardized columns. A column that correlates negatively
-    with the column of strongest correlations counts with the opposite sign.
     """
     centers = subject.centers
     if centers is None or len(centers.weights) < 2:
         return None
-    max_groups = max(3, _PROFILES // len(subject.covariances))
-    scores: list[list[list[float]]] = []
-    for covariance in subject.covariances:
-        blocks, groups = covariance.blocks, [group for group in covariance.partition.groups if len(group) > 1]
-        scores.append([])
-        for block, group in zip(blocks, groups[:max_groups], strict=False):  # the largest groups come first
-            R = correlation(block)
-            central = np.abs(R).sum(axis=0).round(9).argmax()  # two columns tie: the first, whatever the rounding
-            signs = np.where(R[central] < 0, -1.0, 1.0)
-            scores[-1].append(np.round(centers.standardized[:, group] @ signs / len(group), 3).tolist())
+    most = max(3, _PROFILES // len(subject.covariances))  # the largest groups come first
+    scores = [
+        [np.round(own, 3).tolist() for _, own in parts][:most] for parts in group_scores(centers, subject.covariances)
+    ]
     centers_of = getattr(subject.model, "centers_", subject.model.means_)  # in the units of the columns
     return {
         "columns": np.round(centers.apart, 3).tolist(),
@@ -122,12 +109,11 @@ def checkerboard(subject: Subject, leaves: IntArray) -> dict[str, Any] | None:
         "limit": round(board.limit, 3),
         "rowStarts": board.row_bins.tolist(),
         "rowComponents": labels[board.order[board.row_bins[:-1]]].tolist(),
-        "rows": board.order.tolist() if len(board.values) == N else None,
+        "order": board.order.tolist(),
         "sampled": len(sample),
         "total": N,
         "columns": columns.tolist(),
         "starts": board.column_bins.tolist(),
-        "strips": [trait_lines(trait, sample[board.order], board.row_bins) for trait in subject.traits],
     }
 
 
@@ -149,28 +135,19 @@ def missing_values(X: FloatArray, labels: IntArray, G: int) -> dict[str, Any]:
 
 
 def row_list(subject: Subject) -> dict[str, Any] | None:
-    """Certainty, neighbors and distance of each row; None if rows are not listed."""
+    """Certainty and distance of each row; None if rows are not listed."""
     model, z, labels = subject.model, subject.z, subject.row_labels
     if subject.centers is None or labels is None or not 0 < len(labels) <= MAX_ROWS:
         return None
     certainty, far = None, None
     if not tells_rows_apart(model):
         return None
-    if z is not None and subject.Z is not None and z.shape[1] > 1:
-        largest = z.max(axis=1)
+    if z is not None and z.shape[1] > 1:
         runner_up = np.argsort(z, axis=1, kind="stable")[:, -2]
-        least = np.argsort(largest, kind="stable")[:_COMPARED]
-        n = min(_NEIGHBORS + 1, len(z))
-        search = NearestNeighbors(n_neighbors=n, algorithm="brute").fit(subject.Z)
-        near = search.kneighbors(subject.Z[least], return_distance=False)
-        others = near != least[:, None]
-        others[others.all(axis=1), -1] = False  # copies of a row may hide it
         certainty = {
-            "own": fractions(largest),
+            "own": fractions(z.max(axis=1)),
             "next": runner_up.tolist(),
             "nextOwn": fractions(z[np.arange(len(z)), runner_up]),
-            "compared": least.tolist(),
-            "neighbors": near[others].reshape(len(least), n - 1).tolist(),
         }
     # Distances are those of the fit: other rows have none.
     if hasattr(model, "outlier_scores_") and np.array_equal(model.row_labels_, labels):
@@ -187,7 +164,7 @@ def row_map(subject: Subject) -> dict[str, Any] | None:
     Z, labels, sample = subject.Z, subject.row_labels, subject.sample
     if Z is None or labels is None or Z.shape[1] < 2 or len(labels) < 3:
         return None
-    axes, names = _axes(subject, Z)
+    axes, names = row_axes(Z, subject.centers, getattr(subject.model, "blocks_", ()))
     scores = np.stack(axes, axis=1)
     low, high = np.quantile(scores, [0.005, 0.995], axis=0)
     room = 0.25 * np.maximum(high - low, np.finfo(float).tiny)
@@ -203,37 +180,3 @@ def row_map(subject: Subject) -> dict[str, Any] | None:
         "rows": None if len(sample) == len(labels) else sample.tolist(),
         "components": labels[sample].tolist(),
     }
-
-
-def _axes(subject: Subject, Z: FloatArray) -> tuple[list[FloatArray], list[str]]:
-    """Scores of the rows on two axes, each of shape (n,), and the names of the axes.
-
-    Discriminant axes are directions v of largest vᵀBv / vᵀWv for standardized rows. W is the fitted covariance within
-    components. B = Σ_g π_g (μ_g − μ)(μ_g − μ)ᵀ has rank G − 1, so v = W⁻¹M u, where B = MMᵀ and u is a leading
-    eigenvector of MᵀW⁻¹M. Where there are fewer than two, principal axes of what they leave follow.
-    """
-    scores: list[FloatArray] = []
-    names, centers = list[str](), subject.centers
-    if centers is not None and len(centers.weights) > 1:
-        blocks = zip(centers.weights, subject.model.blocks_, strict=True)
-        W = sum(weight * block.dense() for weight, block in blocks) / np.outer(centers.scale, centers.scale)
-        M = (centers.standardized * np.sqrt(centers.weights)[:, None]).T
-        solved = np.linalg.solve(W, M)
-        values, vectors = np.linalg.eigh(M.T @ solved)
-        for k in (-1, -2):
-            if values[k] > 1e-6:
-                scores.append(Z @ (solved @ vectors[:, k] / np.sqrt(values[k])))
-                share = values[k] / values[values > 0].sum()
-                names.append(f"discriminant axis {-k}, {share:.0%} of the differences")
-    n_discriminants, residual = len(scores), Z - Z.mean(axis=0)
-    total = float(np.square(residual).sum())
-    for k in range(2):
-        if k == len(scores):
-            U, s, _ = randomized_svd(residual, 1, random_state=0)
-            scores.append(U[:, 0] * s[0])
-            names.append(f"principal axis {k - n_discriminants + 1}, {s[0] ** 2 / total:.0%} of the variance")
-        centered = scores[k] - scores[k].mean()
-        square = float(centered @ centered)
-        if square > 0:  # what the regression of the columns on this score leaves
-            residual = residual - np.outer(centered, centered @ residual / square)
-    return scores, names

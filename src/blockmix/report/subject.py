@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.preprocessing import StandardScaler
 
 from blockmix.blocks.blocks import Blocks
@@ -18,8 +19,9 @@ from blockmix.estimators.answer import Centers
 from blockmix.estimators.mixture import log_density, probabilities
 from blockmix.estimators.stability import Stability
 from blockmix.partition import FloatArray, IntArray
-from blockmix.report.traits import Trait, traits_of
 
+_MISSING = {"None", "nan", "NaN", "NaT", "<NA>"}  # by text: pandas.NA cannot be compared with anything
+_FEW = 20  # values of a trait that is neither numbers nor dates, unless it has half as many rows
 MAX_ROWS = 20_000  # with more rows none is listed by name, and pictures show a sample
 
 
@@ -49,7 +51,8 @@ class Subject:
     Z : array of shape (n, p) or None
         The sample in standard deviations within components from the overall mean, with missing values filled in.
     row_names : sequence of N names or None
-    traits : list of Trait
+    traits : list of (name, values, codes)
+        Properties of the rows: their sorted values as text, and the index of each row's value, −1 if unknown.
     stability : Stability or None
     """
 
@@ -64,7 +67,7 @@ class Subject:
     sample: IntArray
     Z: FloatArray | None
     row_names: Sequence[object] | None
-    traits: list[Trait]
+    traits: list[tuple[str, list[str], IntArray]]
     stability: Stability | None
 
 
@@ -79,7 +82,8 @@ def subject_of(
     """Check the rows, traits and names that `write_report` was given and compute what several sections need."""
     blocks: Any = model.blocks_
     centers, criteria, X, z, Z = None, None, None, None, None
-    row_labels, shown = getattr(model, "row_labels_", None), traits_of(traits)
+    shown = [trait_of(str(name), given) for name, given in (traits or {}).items()]
+    row_labels = getattr(model, "row_labels_", None)
     if hasattr(model, "weights_"):
         centers = Centers.of(model)
     if data is not None:
@@ -104,15 +108,59 @@ def subject_of(
     if row_names is None and not callable(index) and type(index).__name__ != "RangeIndex":
         row_names = index  # of a pandas frame, unless it just counts
     N = 0 if row_labels is None else len(row_labels)
-    for name, given in [("row_names", row_names), *((trait.name, trait.values) for trait in shown)]:
+    for name, given in [("row_names", row_names), *((name, codes) for name, _, codes in shown)]:
         if given is not None and len(given) != N:
             raise ValueError(f"{name} has {len(given)} entries for {N} rows: give one per row")
     sample = np.unique(np.linspace(0, N - 1, min(N, MAX_ROWS)).astype(int))
     covariances = (blocks,) if centers is None else blocks[:1] if getattr(model, "shared_covariance", False) else blocks
     column_labels, Z = np.atleast_2d(model.column_labels_), None if Z is None else Z[sample]
     return Subject(
-        model, covariances, column_labels, centers, criteria, X, z, row_labels, sample, Z, row_names, shown, stability
+        model,
+        covariances,
+        column_labels,
+        centers,
+        criteria,
+        X,
+        z,
+        row_labels,
+        sample,
+        Z,
+        row_names,
+        [trait for trait in shown if is_told(trait)],
+        stability,
     )
+
+
+def trait_of(name: str, given: ArrayLike) -> tuple[str, list[str], IntArray]:
+    """Name, values and codes of a property of the rows; None, NaN and an empty string mean unknown.
+
+    Examples
+    --------
+    >>> name, values, codes = trait_of("sex", ["m", None, "f", float("nan"), "m"])
+    >>> values, codes.tolist()
+    (['f', 'm'], [1, -1, 0, -1, 1])
+    """
+    cells = np.asarray(given, dtype=object)
+    if cells.ndim != 1:
+        raise ValueError(f"{name} has shape {cells.shape}: give one value per row")
+    texts = np.array(["" if str(cell) in _MISSING else str(cell) for cell in cells.tolist()])
+    values, codes = np.unique(texts, return_inverse=True)
+    unknown = int(len(values) > 0 and values[0] == "")
+    return name, values[unknown:].tolist(), codes - unknown
+
+
+def is_told(trait: tuple[str, list[str], IntArray]) -> bool:
+    """Whether a property says something of groups of rows: not only their names, or one value."""
+    _, values, codes = trait
+    if not len(values) > 0 or len(values) <= max(_FEW, len(codes) / 2):
+        return len(values) > 0
+    for kind in (float, "datetime64[s]"):
+        try:
+            np.array(values, dtype=kind)
+            return True
+        except ValueError:
+            continue
+    return False
 
 
 def short(text: str, max_length: int = 120) -> str:

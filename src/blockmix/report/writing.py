@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 import blockmix
-from blockmix.comparison import CRITERIA, STABILITY_NOTE, SelectionTable
+from blockmix.candidates import CRITERIA, STABILITY_NOTE, SelectionTable
 from blockmix.estimators.answer import answer, column_loadings
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.mixture import Mixture
@@ -35,12 +35,11 @@ from blockmix.partition import column_names
 from blockmix.plotting.views import aligned_labels
 from blockmix.report import sections
 from blockmix.report.subject import MAX_ROWS, Subject, finite, grouped, short, subject_of
-from blockmix.report.traits import trait_section
 
 # Scripts in order: each may use what those before it define.
 SHARED = ("core", "colors", "downloads", "tables", "charts", "shell")
 _MAPS = ("raster", "dendrogram", "groups", "component", "checkerboard", "scatter")
-_REPORT = (*SHARED, "names", *_MAPS, "overview", "differences", "answer", "traits", "lists", "main")
+_REPORT = (*SHARED, "names", "traits", *_MAPS, "overview", "differences", "answer", "lists", "main")
 
 
 # Kinds of candidates in words.
@@ -102,6 +101,8 @@ def write_report(
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path is a {type(path).__name__}, not the name of a file: the order is model, path, X")
     check_is_fitted(model)
+    if traits is not None and not hasattr(traits, "keys"):
+        raise TypeError(f"traits is a {type(traits).__name__}: give a data frame or a dict of columns")
     known = ({} if labels is None else {"known class": labels}) | ({} if traits is None else {**traits})
     measured = stability if isinstance(stability, Stability) else None
     subject = subject_of(model, X, traits=known, row_names=row_names, stability=measured)
@@ -117,8 +118,10 @@ def write_report(
 def contents(subject: Subject, title: str, command: str | None, table: SelectionTable | None) -> dict[str, Any]:
     """The JSON document of a page; the model was chosen by the comparison in `table`."""
     model, labels, names = subject.model, subject.row_labels, subject.row_names
-    views, G = sections.components(subject), len(subject.column_labels)
-    traits = [] if labels is None else [trait_section(trait, labels, G, subject.sample) for trait in subject.traits]
+    views, sample = sections.components(subject), subject.sample
+    traits = [
+        {"name": name, "values": values, "codes": codes[sample].tolist()} for name, values, codes in subject.traits
+    ]
     loadings, gaps = None, None
     if hasattr(model, "loadings_"):  # correlation of each column with the factor of its group, by component
         loadings = [[finite(value) for value in row] for row in column_loadings(model).tolist()]
@@ -148,6 +151,7 @@ def contents(subject: Subject, title: str, command: str | None, table: Selection
         "stability": None if subject.stability is None else _stability(subject.stability),
         "traits": traits,
         "selection": None if table is None else _selection(table),
+        "sampled": None if labels is None else labels[sample].tolist(),
         "trace": [round(value, 6) for value in trace.tolist() if np.isfinite(value)],
         "warnings": list(getattr(model, "warnings_", [])),
         "hasRows": subject.X is not None,
@@ -200,7 +204,6 @@ def _stability(stability: Stability) -> dict[str, Any]:
     ]
     return {
         "note": NOTE,
-        "headings": [stability.heading(g) for g in range(len(stability.partitions))],
         "groups": groups,
         "columns": np.round(stability.columns, 3).tolist(),
         "clusters": clusters,

@@ -1,18 +1,19 @@
 // Answer: the first screen. How many clusters, what marks each, which columns go together, how far to trust it.
 
 const SHOWN_GROUPS = 6;
+const SHOWN_NAMES = 9; // of each
 const VERDICTS = { firm: "stays together in resamples of the rows", open: "some columns come and go", chance: "not found again" };
 
 function answerSection() {
   const { head, marks, columns, groups, alone, trust } = report.answer;
   const clusters = marks.map((text, g) => h("li", {}, mark(g), renamable(`cluster ${g + 1}`), " ",
-    h("span", { class: "size" }, count(report.summaries[g].rows ?? 0, "row")), h("span", { class: "marks" }, text)));
+    h("span", { class: "size" }, count(report.summaries[g].rows ?? 0, "row")), h("span", { class: "marks" }, text.replaceAll("–", "\u2060–\u2060"))));
   const line = (group) => {
     const some = group.clusters.length < report.summaries.length && report.isMixture;
     const where = some ? [" of ", group.clusters.flatMap((g, i) => [i ? ", " : "", calledCluster(g)])] : [];
     return h("li", {}, dot(groupColor(group.number, false)), renamable(`group ${group.number + 1}`), where, " ",
       h("span", { class: "size" }, count(group.columns.length, "column")), verdict(group.verdict),
-      h("span", { class: "listed" }, group.listed), group.words ? h("small", { class: "words" }, group.words) : null);
+      h("span", { class: "listed" }, names(group.listed, SHOWN_NAMES).shown), group.words ? h("small", { class: "words" }, group.words) : null);
   };
   const rest = groups.slice(SHOWN_GROUPS);
   const more = rest.length ? h("button", { type: "button", class: "more", onclick: () => {
@@ -20,7 +21,7 @@ function answerSection() {
     more.remove();
   } }, `and ${count(rest.length, "more group")}`) : null;
   const list = h("ul", { class: "lines", id: "answer-groups" }, groups.slice(0, SHOWN_GROUPS).map(line));
-  const single = alone ? h("p", { class: "hint alone" }, dot(ink("faint")), `Alone: ${alone}`) : null;
+  const single = alone.length ? h("p", { class: "hint alone" }, dot(ink("faint")), "Alone: ", names(alone, SHOWN_NAMES).shown) : null;
   const says = h("div", { class: "says" },
     h("p", { class: "head" }, head), clusters.length ? h("ul", { class: "lines", id: "answer-clusters" }, clusters) : null,
     h("p", { class: "trust" }, trust.join(" ")), h("p", { class: "head second" }, columns), list, more, single, keepNames());
@@ -34,9 +35,11 @@ function verdict(word) {
 }
 
 function notes() {
-  if (!report.warnings.length) return null;
-  const heading = h("p", {}, h("b", {}, report.warnings.length > 1 ? "What to know first" : "Know first"));
-  return h("div", { class: "warn", role: "note" }, heading, h("ul", {}, report.warnings.map((text) => h("li", {}, text))));
+  // The sentence on trust says that already.
+  const told = report.warnings.filter((text) => !text.startsWith("X has more columns than rows"));
+  if (!told.length) return null;
+  const heading = h("p", {}, h("b", {}, "What to know first"));
+  return h("div", { class: "warn", role: "note" }, heading, h("ul", {}, told.map((text) => h("li", {}, text))));
 }
 
 /** Small pictures, each a link to its section. */

@@ -7,15 +7,16 @@ class Checkerboard {
     Object.assign(this, { board, pixels: decoded(board.pixels), viewport: new Viewport(), image: null });
     [this.columns, this.rows, this.p] = [board.starts.length - 1, board.rowStarts.length - 1, board.columns.length];
     this.reduced = this.columns < this.p;
+    this.single = this.rows === board.total;
     // No line of pixels spans two components.
     this.bands = runs(board.rowComponents, [...Array(this.rows).keys()]);
-    this.strips = board.strips.map(decoded);
+    this.strips = TRAITS.map((trait) => traitLines(trait, board));
     this.sizes = report.families.map((labels) => groupsOf(labels).map((group) => group.length));
     redraws.add(() => (this.image = null));
     this.raster = new Raster({
       label: `Checkerboard of the standardized data: ${count(board.total, "row")} by cluster, `
         + `${count(this.p, "column")} by group. Arrow keys read the values, plus and minus zoom.`,
-      viewport: this.viewport, gutter: 112 + STRIP * board.strips.length, footer: this.p <= 60 ? 92 : 0, ratio: null,
+      viewport: this.viewport, gutter: 112 + STRIP * TRAITS.length, footer: this.p <= 60 ? 92 : 0, ratio: null,
       shape: () => [this.columns, this.rows],
       image: () => (this.image ??= this.paint()),
       overlay: (context, place) => this.groups(context, place),
@@ -74,7 +75,7 @@ class Checkerboard {
     this.strips.forEach((codes, t) => {
       const left = margin - wide - 2 + t * STRIP;
       for (let i = 0; i < this.rows; i++) {
-        context.fillStyle = traitColor(report.traits[t], codes[i]);
+        context.fillStyle = traitColor(TRAITS[t], codes[i]);
         context.fillRect(left, Y(i / this.rows), STRIP - 2, Math.max(1, (height * zoom) / this.rows + 0.3));
       }
     });
@@ -116,10 +117,10 @@ class Checkerboard {
     const g = board.rowComponents[i];
     const members = order.slice(board.starts[j], board.starts[j + 1]);
     const averaged = count(board.rowStarts[i + 1] - board.rowStarts[i], "row");
-    const source = board.rows ? `row ${rowName(board.rows[i])}` : `mean of ${averaged}`;
+    const source = this.single ? `row ${rowName(board.order[i])}` : `mean of ${averaged}`;
     const value = ((this.byte(i, j) - 127) / 127) * board.limit;
     const deviations = this.byte(i, j) === 255 ? "missing" : `${signed(value)} standard deviations`;
-    const known = this.strips.map((codes, t) => `${report.traits[t].name}: ${traitText(report.traits[t], codes[i])}`);
+    const known = this.strips.map((codes, t) => `${TRAITS[t].name}: ${traitText(TRAITS[t], codes[i])}`);
     return [columnsName(members, report.labels[g], report.families[g]), `${source} · ${clusterName(g)}`, deviations, ...known];
   }
 }
@@ -132,14 +133,14 @@ function checkerboard(board) {
   const texts = [
     "The standardized data, rows sorted by cluster and columns by group. The strip above each cluster shows "
       + "the colors of its groups.",
-    board.rows ? "" : `Each line of pixels is the mean of about ${line}.`,
+    made.single ? "" : `Each line of pixels is the mean of ${board.rowStarts.at(-1) < 2 * made.rows ? "one or two rows" : `about ${line}`}.`,
     report.gaps ? "Missing cells are gray." : "",
     board.sampled < board.total ? `Drawn from ${thousands(board.sampled)} of ${count(board.total, "row")}.` : "",
   ];
   section("checkerboard", "Checkerboard", h("p", {}, texts.filter(Boolean).join(" ")),
     choosable ? choice("board-order", "Columns in the order of", choices, (g) => made.orderBy(g)) : null,
     h("figure", {}, made.raster.canvas),
-    report.traits.length ? h("div", { class: "keys" }, report.traits.map((trait, t) =>
+    TRAITS.length ? h("div", { class: "keys" }, TRAITS.map((trait) =>
       h("p", { class: "legend" }, h("b", {}, `${trait.name}:`), traitKey(trait)))) : null,
     h("div", { class: "under" }, scale(board.limit.toFixed(1), "standard deviations"),
       zoomButtons(made.viewport, "the checkerboard"),

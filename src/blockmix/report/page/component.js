@@ -55,7 +55,7 @@ class ComponentPanel {
     const rows = summary && summary.rows !== null ? `${count(summary.rows, "row")}, ` : "";
     const sizes = groupsOf(this.view.labels).map((group) => group.length);
     const alone = sizes.filter((size) => size === 1).length;
-    const groups = report.stability?.headings[this.index] ?? count(sizes.length - alone, "column group");
+    const groups = count(sizes.length - alone, "column group");
     return `${rows}${groups}${alone ? `, ${count(alone, "column")} alone` : ""}`;
   }
 

@@ -112,8 +112,9 @@ function profile(scores, width) {
     return [head, own.map((values, k) => (first(v, k) === v ? line(values, k, v) : null))];
   };
   const parts = scores.map(part);
-  const end = most >= 0.2 ? Math.floor(most * 5) / 5 : Number(most.toPrecision(1)); // so that both ends differ
-  const digits = most >= 0.2 ? 1 : 3;
+  const unit = 10 ** Math.floor(Math.log10(most)); // of the first digit, so that both ends differ from 0
+  const end = most >= 0.2 ? Math.floor(most * 5) / 5 : Math.floor(most / unit) * unit;
+  const digits = most >= 0.2 ? 1 : Math.min(6, 1 - Math.floor(Math.log10(most)));
   const tick = (value) => h("text", { x: X(value), y: y + 16, "text-anchor": "middle", class: "soft" }, signed(value, digits));
   return h("svg", { viewBox: `0 0 ${width} ${y + 24}`, class: "profile", role: "img", "aria-label": SCORES },
     h("line", { x1: X(0), x2: X(0), y1: 2, y2: y, class: "zero" }), parts, [-end, 0, end].map(tick));

@@ -1,7 +1,6 @@
 // Lists: biclusters, columns that change group, and rows with their certainty, nearest rows and distance.
 
 const UNCERTAIN = "Each row with the probability of its cluster and the next most probable one.";
-const NEAR = "Nearest rows, with their clusters, are given for the least certain ones.";
 const FAR = "Distance is the squared Mahalanobis distance from the cluster, and beside it the column group in which it "
   + "is largest.";
 
@@ -90,10 +89,9 @@ function moves() {
 function rowTable({ certainty, far }) {
   if (!certainty && !far) return;
   const { rowLabels } = report;
-  const traits = report.traits.slice(0, 4).map((trait) => ({ ...trait, bytes: decoded(trait.codes) }));
+  const traits = TRAITS.slice(0, 4);
   const all = rowLabels.map((_, i) => i);
   const [own, next] = certainty ? [certainty.own, certainty.nextOwn].map(decodedFractions) : [];
-  const near = new Map(certainty?.compared.map((i, at) => [i, certainty.neighbors[at]]));
   const outliers = new Set(far?.outliers);
   const groups = report.labels.map(groupsOf);
   const farthest = (i) => {
@@ -103,7 +101,6 @@ function rowTable({ certainty, far }) {
     const number = report.families[rowLabels[i]][columns[0]];
     return cell(columns.length > 1 ? h("span", {}, called(`group ${number + 1}`), ": ", shown) : shown, value);
   };
-  const beside = (i) => near.get(i)?.map((j) => ({ name: rowName(j), note: `(${clusterName(rowLabels[j])})` }));
   const probability = (value) => cell(value.toFixed(3), Number(value.toFixed(4)));
   const built = (i) => row([
     named(rowName(i)),
@@ -112,7 +109,6 @@ function rowTable({ certainty, far }) {
     ...traits.map((trait) => traitText(trait, trait.bytes[i])),
     ...(far ? [cell(h("span", {}, far.scores[i].toFixed(1), outliers.has(i) ? h("b", {}, " far") : ""), far.scores[i]),
       farthest(i)] : []),
-    ...(certainty ? [near.has(i) ? names(beside(i), 3) : null] : []),
   ]);
   const orders = [
     ...(certainty ? [["least certain first", (a, b) => own[a] - own[b]]] : []),
@@ -126,9 +122,8 @@ function rowTable({ certainty, far }) {
   });
   const make = (query) => sorted.filter((i) => rowName(i).toLowerCase().includes(query)).map((i) => () => built(i));
   const heads = ["Row", "Cluster", ...(certainty ? ["Probability", "Next", "Its probability"] : []),
-    ...traits.map(({ name }) => name), ...(far ? ["Distance", "Farthest in"] : []),
-    ...(certainty ? ["Nearest rows"] : [])];
+    ...traits.map(({ name }) => name), ...(far ? ["Distance", "Farthest in"] : [])];
   const found = far ? `${FAR} ${count(far.outliers.length, "row")} marked far: of normal rows one in a thousand is.` : "";
-  section("rows", "Rows", h("p", {}, [certainty ? `${UNCERTAIN} ${NEAR}` : "", found].filter(Boolean).join(" ")),
+  section("rows", "Rows", h("p", {}, [certainty ? UNCERTAIN : "", found].filter(Boolean).join(" ")),
     searchable("row-table", "row", heads, make, [order]));
 }

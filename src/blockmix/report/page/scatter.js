@@ -22,11 +22,11 @@ class Scatter extends Raster {
 
   /** Color of a point; its shape is always that of its cluster. */
   color(i) {
-    return this.trait ? traitColor(this.trait, this.codes[i]) : componentColor(this.map.components[i]);
+    return this.trait ? traitColor(this.trait, this.trait.bytes[i]) : componentColor(this.map.components[i]);
   }
 
   colorBy(trait) {
-    Object.assign(this, { trait, codes: trait && decoded(trait.codes) });
+    this.trait = trait;
     this.draw();
   }
 
@@ -79,7 +79,7 @@ class Scatter extends Raster {
     const row = this.map.rows ? this.map.rows[i] : i;
     const lines = [`row ${rowName(row)}`, report.isMixture ? clusterName(this.map.components[i]) : ""];
     if (this.sure && !this.map.rows) lines[1] += `, probability ${this.sure[i].toFixed(3)}`;
-    for (const trait of report.traits) lines.push(`${trait.name}: ${traitText(trait, (trait.bytes ??= decoded(trait.codes))[i])}`);
+    for (const trait of TRAITS) lines.push(`${trait.name}: ${traitText(trait, trait.bytes[i])}`);
     return lines.filter(Boolean);
   }
 
@@ -119,7 +119,7 @@ function rowMap(map) {
   const made = new Scatter(map);
   const key = h("p", { class: "legend" });
   const choose = (at) => {
-    made.colorBy(at ? report.traits[at - 1] : null);
+    made.colorBy(at ? TRAITS[at - 1] : null);
     key.replaceChildren(...(at ? traitKey(made.trait) : report.summaries.map((_, g) => h("span", {}, mark(g), calledCluster(g)))));
   };
   choose(0);
@@ -132,8 +132,8 @@ function rowMap(map) {
     map.rows ? `Drawn from ${thousands(map.rows.length)} rows.` : "",
   ];
   section("map", ["Map of the rows", "Map"], h("p", {}, texts.filter(Boolean).join(" ")),
-    report.traits.length ? choice("map-colors", "Colors show", ["clusters", ...report.traits.map(({ name }) => name)], choose) : null,
+    TRAITS.length ? choice("map-colors", "Colors show", ["clusters", ...TRAITS.map(({ name }) => name)], choose) : null,
     h("figure", {}, made.canvas),
-    h("div", { class: "under" }, report.isMixture || report.traits.length ? key : null,
+    h("div", { class: "under" }, report.isMixture || TRAITS.length ? key : null,
       zoomButtons(made.viewport, "the map"), pngButton("map of the rows", made.canvas, () => made.draw())));
 }

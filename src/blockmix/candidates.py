@@ -1,4 +1,4 @@
-"""Comparison: the candidates that `select` fitted, as a table that prints, extends and plots (paper, section 3.1).
+"""Candidates that `select` fitted, as a table that prints, extends and plots (paper, section 3.1).
 
 A row is one candidate and its fit. The table knows the best one by BIC, ICL or AIC, why it is the best, and which
 others are level with it.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from blockmix.em.loop import Outcome
-from blockmix.estimators.answer import answer, html_table
+from blockmix.estimators.answer import answer
 from blockmix.metrics import adjusted_rand
 from blockmix.plotting import selection_curve
 from blockmix.rows.files import needed
@@ -238,16 +239,8 @@ class SelectionTable:
 
     def _repr_html_(self) -> str:
         """The answer of the best candidate, and the candidates, for a notebook."""
-        best = self._best_or_none()
-        head = ("", "Clusters", "Kind", "Parameters", *(name.upper() for name in CRITERIA), "Outcome")
-        lines = []
-        for row in self.rows:
-            figures = [f"{getattr(row, name):.1f}" for name in CRITERIA]
-            kind = ", ".join(f"{name}={value}" for name, value in row.kind.items())
-            mark = "best" * (row is best)
-            lines.append([mark, str(row.n_components), kind, str(row.n_parameters or ""), *figures, row.outcome])
-        table = html_table(head, lines)
-        return table if best is None or best.model is None else answer(best.model, table=self).html(table)
+        best, lines = self._best_or_none(), f"<pre>{escape(str(self))}</pre>"
+        return lines if best is None or best.model is None else answer(best.model, table=self).html(lines)
 
     @property
     def reason(self) -> str:
@@ -288,3 +281,42 @@ class SelectionTable:
                 agreement = adjusted_rand(best.model.row_labels_, row.model.row_labels_) if fitted else np.nan
                 models.append(LevelModel(row, float(getattr(row, name) - value), agreement))
         return models
+
+
+def doubts(table: SelectionTable) -> list[str]:
+    """Reasons why the best row may not be the best."""
+    rows, criterion, best = table.rows, table.criterion, table._best_or_none()
+    if best is None:
+        return [f"none of the {len(rows)} fits succeeded; the first {rows[0].outcome}"]
+    texts, value = [], getattr(best, criterion)
+    if best.degenerate:
+        # The outcome names the component and the remedy, which depend on the estimator.
+        texts.append(f"all fits are degenerate, so their criteria say little; the best is {best.outcome}")
+    elif best.few_rows:
+        texts.append(
+            f"every fit has a component of too few rows, so their criteria say little; the best {best.outcome}"
+        )
+    if passed := [row for row in rows if not row.sound and getattr(row, criterion) < value]:
+        texts.append(
+            f"{len(passed)} of {len(rows)} candidates have a smaller {criterion} than the best, but components "
+            f"with too few rows, so their {criterion} means little; the first is {passed[0].outcome}"
+        )
+    normal = [getattr(row, criterion) for row in rows if row.model is not None and row.kind.get("tails") == "normal"]
+    if normal and best.kind["tails"] == "t":
+        texts.append(
+            f'tails="t" has the smallest {criterion}, {value:.1f} against {min(normal):.1f}: some rows '
+            "are far away, or the clusters are not normal. See outliers_ of the model, and count clusters with care: "
+            f"{criterion} may pay for their tails with more clusters"
+        )
+    limits = {"n_components": len(best.model.row_labels_), "n_column_groups": best.model.n_features_in_}
+    for name, limit in limits.items():
+        chosen = getattr(best, name)
+        values = {getattr(row, name) for row in rows if isinstance(getattr(row, name), int)}
+        if len(values) < 2 or chosen not in (min(values), max(values)) or chosen in (1, limit):
+            continue
+        beyond = (chosen + 1, min(chosen + 4, limit + 1)) if chosen == max(values) else (max(1, chosen - 3), chosen)
+        texts.append(
+            f"the smallest {criterion} is at {name}={chosen}, the edge of {min(values)} … {max(values)} tried: "
+            f"try more, by extend({name}=range({beyond[0]}, {beyond[1]})) of the table"
+        )
+    return texts
