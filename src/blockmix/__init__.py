@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import grouping, metrics, plotting, report
     from blockmix.candidates import SelectionTable
-    from blockmix.command import show_versions
+    from blockmix.command import show_versions, warm_up
     from blockmix.estimators.comparison import Comparison, compare
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.discriminant import BlockDiscriminantAnalysis
@@ -47,6 +47,7 @@ __all__ = [
     "report",
     "select",
     "show_versions",
+    "warm_up",
 ]
 
 # The module of each name that is not a module itself.
@@ -68,6 +69,7 @@ _HOMES = {
     "replicate": "estimators.replication",
     "select": "selection",
     "show_versions": "command",
+    "warm_up": "command",
 }
 
 

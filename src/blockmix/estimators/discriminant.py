@@ -42,7 +42,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_column_groups, grouping, block_model, shrinkage, tol, max_iter, random_state
+    n_column_groups, grouping, block_model, common_factors, shrinkage, tol, max_iter, random_state
         As in `GaussianBiclustering`.
     shared_covariance : {"auto", True, False}, default="auto"
         Whether all classes have one covariance. ``"auto"`` takes the smaller BIC. If a class has too few rows for its
@@ -76,6 +76,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
         *,
         grouping: str | Grouping = "hierarchical",
         block_model: str | int | BlockModel = "auto",
+        common_factors: int | str = "auto",
         shared_covariance: bool | str = "auto",
         tails: str = "auto",
         shrinkage: float | None = None,
@@ -86,6 +87,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
         self.n_column_groups = n_column_groups
         self.grouping = grouping
         self.block_model = block_model
+        self.common_factors = common_factors
         self.shared_covariance = shared_covariance
         self.tails = tails
         self.shrinkage = shrinkage

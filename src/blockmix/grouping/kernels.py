@@ -82,7 +82,7 @@ def between_branches(R: Any, tree: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 @inlined
-def _topmost(above: Any, node: int) -> int:
+def _topmost(above: Any, node: Any) -> Any:
     """The topmost node above a node; shortens the way there for the next time."""
     while above[node] != node:
         above[node] = above[above[node]]
