@@ -35,7 +35,7 @@ from blockmix.estimators.stability import Stability
 from blockmix.estimators.validation import as_grouping, as_rule, counts, matrix
 from blockmix.grouping import Grouping, GroupingWarning, Proposal, Rule
 from blockmix.grouping.best_cut import takes_gram
-from blockmix.grouping.common import Scatter, best_common
+from blockmix.grouping.common_factors import Scatter, best_common
 from blockmix.grouping.grouping import layout_of
 from blockmix.grouping.one_table import OneTableRule, groups_of_rows, standardized_squares, too_few_rows
 from blockmix.grouping.silhouette import says_little, split, standing_out
