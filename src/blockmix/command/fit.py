@@ -18,6 +18,7 @@ import typer
 import blockmix
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, select
 from blockmix.blocks.moments import worth_rows
+from blockmix.candidates import CRITERIA
 from blockmix.command import formats, output
 from blockmix.command.extras import (
     Fitted,
@@ -40,7 +41,6 @@ from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, one_blas_thread
-from blockmix.selection import CRITERIA
 
 # Copies of the table, and matrices of p × p numbers, at the peak of a fit, its regroup. With many columns and few rows
 # only the distances are p × p; else scatter, covariance, correlation, its definite form, that in the order of the tree,
@@ -144,9 +144,10 @@ def _fitted_mixture(table: Table, options: MixtureOptions) -> tuple[Table, Fitte
 
     With --stability the comparison has the least stable cluster of each candidate, if the rows are in memory.
     """
-    names = ("tails", "n_init", "shrinkage", "max_iter")
+    names = ("n_init", "shrinkage", "max_iter")
     settings: dict[str, Any] = {name: getattr(options, name) for name in names} | {"random_state": options.seed}
     settings |= {"shared_covariance": True} if options.shared else {}
+    settings |= {"tails": options.tails} if options.tails != "normal" else {}
     n, X, selection = len(options.components) * len(options.groups), table.X, None
     text = "comparing models" if n > 1 else f"fitting {options.components[0]} row clusters"
     compile_loops(bool(table.description.missing.any()))

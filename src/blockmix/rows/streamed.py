@@ -18,6 +18,7 @@ import numpy as np
 
 from blockmix.partition import FloatArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
+from blockmix.rows.powers import Powers
 from blockmix.rows.rows import Chunk, Rows, in_order, places
 
 T = TypeVar("T")
@@ -69,6 +70,7 @@ class StreamedRows(Rows):
     allow_missing : bool
         Whether NaN, a missing value, is accepted.
     resolution : Resolution
+    powers : Powers or None
     n_threads : int
         Threads that read chunks.
     counted : Observed or None
@@ -82,6 +84,7 @@ class StreamedRows(Rows):
     dtype: np.dtype[Any]
     allow_missing: bool = False
     resolution: Resolution = EXACT
+    powers: Powers | None = None
     n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     counted: InitVar[Observed | None] = None
 
@@ -156,7 +159,8 @@ def chunks_of(rows: Any, piece: Piece, start: int, weights: FloatArray | None) -
     for place in places(piece.n_rows, rows.n_columns, start):
         here = slice(place.start - start, place.stop - start)
         X = np.require(values[here], requirements=["C", "W"])
-        yield Chunk(X, counts[here], place, rows.location, rows.scale, rows.resolution, may_miss)
+        chunk = Chunk(X, counts[here], place, rows.location, rows.scale, rows.resolution, may_miss)
+        yield chunk.powered(rows.powers)
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
