@@ -145,7 +145,7 @@ def test_embeddings_take_the_place_of_word_vectors(tmp_path: Path) -> None:
         ({}, "fitted with embeddings: give embeddings here as well"),
         ({"embeddings": EMBEDDINGS[:, :3]}, "embeddings has 3 columns, but the model was fitted to 20"),
         ({"embeddings": EMBEDDINGS[:5]}, r"shape \(5, 20\) for 120 documents"),
-        ({"embeddings": np.full((120, 20), np.nan)}, "not finite in row 0"),
+        ({"embeddings": np.full((120, 20), np.nan)}, "Input embeddings contains NaN"),
     ):
         with pytest.raises(ValueError, match=message):
             model.predict(texts, **wrong)

@@ -171,7 +171,9 @@ def assert_same(a: TopicBiclustering, b: TopicBiclustering) -> None:
     assert_array_equal(a.term_labels_, b.term_labels_)
     assert_allclose(a.importance_, b.importance_, rtol=1e-8)
     # In any order: with twice the rows the penalty of the covariance weighs half, and words of nearly one weight swap.
-    assert [sorted(name.split(", ")) for name in a.group_names_] == [sorted(name.split(", ")) for name in b.group_names_]
+    assert [sorted(name.split(", ")) for name in a.group_names_] == [
+        sorted(name.split(", ")) for name in b.group_names_
+    ]
     assert [t.mean_rating for t in a.topics_] == pytest.approx([t.mean_rating for t in b.topics_])
 
 
@@ -308,8 +310,8 @@ def test_a_topic_without_documents_comes_last_and_is_blank() -> None:
         (TEXTS[:1], None, {}, "n_topics=2 needs at least 2 documents, but documents has 1"),
         ([], None, {}, "documents is empty"),
         (TEXTS, RATINGS[:-1], {}, r"ratings has shape \(119,\) for 120 documents"),
-        (TEXTS, [np.nan, *RATINGS[1:]], {}, "ratings has 1 values that are not finite, the first at document 0"),
-        (TEXTS, ["good"] * 120, {}, "ratings must be numbers"),
+        (TEXTS, [np.nan, *RATINGS[1:]], {}, "Input ratings contains NaN"),
+        (TEXTS, ["good"] * 120, {}, "could not convert string to float"),
         (TEXTS, RATINGS, {"n_term_groups": 90}, "n_term_groups=90 exceeds the 27 terms"),
         (TEXTS, RATINGS, {"n_topics": 0}, "n_topics=0 must be a whole number"),
         (TEXTS, RATINGS, {"n_selected_terms": 2.5}, "n_selected_terms=2.5 must be a whole number"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -28,7 +29,7 @@ from blockmix.command.options import (
 from blockmix.command.output import note, sentence
 
 _LONGEST = 1_000_000  # numbers in a range
-Run = Callable[[Any, str], None]
+Help = Callable[[], None]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -110,19 +111,22 @@ class Command(TyperCommand):
                     formatter.write_dl(records)
 
 
-def command(name: str, kind: type, *examples: str) -> Callable[[Run], Run]:
-    """Register a function of options and of the command line as a command; its docstring is the help.
+def command(name: str, target: str, kind: type, *examples: str) -> Callable[[Help], Help]:
+    """Register a command whose help is the docstring of a function, and which calls `target` of `blockmix.command`.
+
+    That takes the options and the command line.
 
     A problem with the data or the fit ends it with one sentence and exit code 1, Ctrl-C with 130.
     """
 
-    def register(function: Run) -> Run:
+    def register(function: Help) -> Help:
         def run(ctx: typer.Context, **given: Any) -> None:
             source = given.get("file") or package.__file__
             if os.path.isfile(source):  # the same input gives the same page and figures, to the byte
                 os.environ.setdefault("SOURCE_DATE_EPOCH", str(int(os.path.getmtime(source))))
             try:
-                function(kind(**given), ctx.obj)
+                module, _, called = target.partition(".")
+                getattr(import_module(f"blockmix.command.{module}"), called)(kind(**given), ctx.obj)
             except KeyboardInterrupt as error:
                 note(", ".join(["blockmix: interrupted", *error.args]))
                 raise SystemExit(130) from None
@@ -142,35 +146,35 @@ def command(name: str, kind: type, *examples: str) -> Callable[[Run], Run]:
     return register
 
 
-@command("fit", MixtureOptions, "wine.csv --label type --out wine", "- --components 2:4 --json < data.csv")
-def fit(options: MixtureOptions, line: str) -> None:
+@command(
+    "fit", "fit.fit_mixture", MixtureOptions, "wine.csv --label type --out wine", "- --components 2:4 --json < data.csv"
+)
+def fit() -> None:
     """Row clusters and column groups of a table.
 
     Uses all numeric columns, compares 1 to 5 row clusters by default, and writes report.html (open it first), rows.csv
     (cluster of each row and its probability), columns.csv (group of each column in each cluster), selection.csv (what
     was compared), summary.json and the model into a folder named after FILE.
     """
-    from blockmix.command.fit import fit_mixture
-
-    fit_mixture(options, line)
 
 
-@command("covariance", FitOptions, "wine.csv", "genes.parquet --groups 20 --shrinkage 0.2")
-def covariance(options: FitOptions, line: str) -> None:
+@command("covariance", "fit.fit_covariance", FitOptions, "wine.csv", "genes.parquet --groups 20 --shrinkage 0.2")
+def covariance() -> None:
     """Column groups of a table, without row clusters.
 
     Estimates one block-diagonal covariance, and writes the model, columns.csv (group of each column), summary.json and
     report.html.
     """
-    from blockmix.command.fit import fit_covariance
-
-    fit_covariance(options, line)
 
 
 @command(
-    "topics", TopicOptions, "reviews.csv", "reviews.csv --text review --rating stars --by date --topics 2:8 --ngrams 2"
+    "topics",
+    "topics.fit_topics",
+    TopicOptions,
+    "reviews.csv",
+    "reviews.csv --text review --rating stars --by date --topics 2:8 --ngrams 2",
 )
-def topics(options: TopicOptions, line: str) -> None:
+def topics() -> None:
     """Topics of texts, the words that name them and the groups of words that matter for each.
 
     FILE may also be a folder of .txt files or JSON lines. Writes the model, rows.csv (topic of each text and its
@@ -178,67 +182,58 @@ def topics(options: TopicOptions, line: str) -> None:
     documents.csv (typical texts of each topic), shares.csv (topics by the column of --by), summary.json and
     report.html.
     """
-    from blockmix.command.topics import fit_topics
-
-    fit_topics(options, line)
 
 
-@command("demo", WritingOptions, "", "--out wine")
-def demo(options: WritingOptions, line: str) -> None:
+@command("demo", "fit.fit_demo", WritingOptions, "", "--out wine")
+def demo() -> None:
     """Run the full workflow on a built-in data set.
 
     178 wines and 13 measurements; all settings are the defaults.
     """
-    from blockmix.command.fit import fit_demo
-
-    fit_demo(options, line)
 
 
-@command("predict", PredictOptions, "wine-blockmix/model.blockmix new.csv --append --out new-clusters.csv")
-def predict(options: PredictOptions, line: str) -> None:
+@command(
+    "predict",
+    "model.predict_rows",
+    PredictOptions,
+    "wine-blockmix/model.blockmix new.csv --append --out new-clusters.csv",
+)
+def predict() -> None:
     """Row clusters of new rows, from a saved model.
 
     Prints row, cluster and probability as csv, or writes them with --out. Columns are matched by name, in any order. No
     file is replaced.
     """
-    from blockmix.command.model import predict_rows
-
-    predict_rows(options)
 
 
-@command("impute", ImputeOptions, "survey-blockmix/model.blockmix survey.csv --out complete.csv")
-def impute(options: ImputeOptions, line: str) -> None:
+@command(
+    "impute", "model.write_completed", ImputeOptions, "survey-blockmix/model.blockmix survey.csv --out complete.csv"
+)
+def impute() -> None:
     """Fill the missing values of a table, from a saved model.
 
     Writes the columns of the model as csv, each missing value replaced by its expectation given the other values of
     its row. No file is replaced.
     """
-    from blockmix.command.model import write_completed
-
-    write_completed(options)
 
 
-@command("replicate", ReplicateOptions, "wine-blockmix/model.blockmix new.csv --out groups.csv")
-def replicate(options: ReplicateOptions, line: str) -> None:
+@command(
+    "replicate", "model.replicate_model", ReplicateOptions, "wine-blockmix/model.blockmix new.csv --out groups.csv"
+)
+def replicate() -> None:
     """Whether the column groups and row clusters of a saved model hold in other rows.
 
     Prints for each group how much better its correlations predict the new rows than independent columns do, and a
     verdict, and for each cluster its share of the rows and how far its mean has moved. No file is replaced.
     """
-    from blockmix.command.model import replicate_model
-
-    replicate_model(options)
 
 
-@command("plan", PlanOptions, "wine-blockmix/model.blockmix --rows 50,100,200")
-def plan(options: PlanOptions, line: str) -> None:
+@command("plan", "model.plan_rows", PlanOptions, "wine-blockmix/model.blockmix --rows 50,100,200")
+def plan() -> None:
     """How many rows are needed: the share of groups and clusters that come out right with so many.
 
     Tables are drawn from a saved model, which is taken as the truth, and fitted with its settings.
     """
-    from blockmix.command.model import plan_rows
-
-    plan_rows(options)
 
 
 @app.command("warm-up")

@@ -26,7 +26,7 @@ from blockmix.estimators.validation import takes_missing
 from blockmix.files.archive import replacing
 
 
-def predict_rows(options: PredictOptions) -> None:
+def predict_rows(options: PredictOptions, _: str) -> None:
     """Print or write the cluster of each row."""
     model, label = _mixture(options.model), options.label
     head: Sequence[str]
@@ -106,7 +106,7 @@ def _read_for_model(path: Path, model: Any, file: str, options: ReadingOptions, 
     return table
 
 
-def write_completed(options: ImputeOptions) -> None:
+def write_completed(options: ImputeOptions, _: str) -> None:
     """Write the table with all values in the columns of the model; an existing file is never replaced."""
     out: Path = options.out or Path(f"{stem_of(options.file)}-imputed.csv")
     _refuse_existing(out)
@@ -141,7 +141,7 @@ def write_completed(options: ImputeOptions) -> None:
     print(f"Written: {out}, with {n_cells} missing values filled in {n_rows} of {table.values.shape[0]} rows")
 
 
-def replicate_model(options: ReplicateOptions) -> None:
+def replicate_model(options: ReplicateOptions, _: str) -> None:
     """Print how groups and clusters fare in other rows."""
     model = _mixture(options.model)
     _refuse_existing(options.out)
@@ -153,7 +153,7 @@ def replicate_model(options: ReplicateOptions) -> None:
         print(f"Written: {options.out}")
 
 
-def plan_rows(options: PlanOptions) -> None:
+def plan_rows(options: PlanOptions, _: str) -> None:
     """Print the share of groups and clusters that come out right for each number of rows."""
     model, n_tables = _mixture(options.model), len(options.rows) * options.draws
     settings: dict[str, Any] = {"n_draws": options.draws, "random_state": options.seed}

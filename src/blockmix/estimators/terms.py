@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.feature_selection import f_classif, f_regression
 from sklearn.preprocessing import FunctionTransformer, normalize
+from sklearn.utils import check_array
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from blockmix.partition import FloatArray, IntArray
@@ -158,15 +159,9 @@ def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None
     """The ratings as finite numbers, one per document, or None."""
     if ratings is None:
         return None
-    try:
-        values = np.asarray(ratings, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError("ratings must be numbers, one per document") from None
+    values: FloatArray = check_array(ratings, ensure_2d=False, dtype=float, input_name="ratings")
     if values.shape != (n_documents,):
         raise ValueError(f"ratings has shape {values.shape} for {n_documents} documents: give one number for each")
-    if len(missing := np.flatnonzero(~np.isfinite(values))):
-        which = f"{len(missing)} values that are not finite, the first at document {missing[0]}"
-        raise ValueError(f"ratings has {which}: remove those documents")
     return values
 
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.preprocessing import StandardScaler, normalize
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.moments import correlation
@@ -450,10 +450,7 @@ def as_embeddings(embeddings: ArrayLike | None, n_documents: int) -> FloatArray 
     """The embeddings as rows of unit length, checked, or None."""
     if embeddings is None:
         return None
-    E = np.asarray(embeddings, dtype=float)
-    if E.ndim != 2 or len(E) != n_documents or E.shape[1] == 0:
+    E = check_array(embeddings, dtype=float, input_name="embeddings")
+    if len(E) != n_documents:
         raise ValueError(f"embeddings has shape {E.shape} for {n_documents} documents: give one vector for each")
-    if not np.isfinite(E).all():
-        row = int(np.argmin(np.isfinite(E).all(axis=1)))
-        raise ValueError(f"embeddings has a value that is not finite in row {row}: remove that document")
     return np.asarray(normalize(E))
