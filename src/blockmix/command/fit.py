@@ -122,10 +122,8 @@ def _table_to_fit(options: FitOptions) -> Table:
     available, (copies, matrices) = available_memory(), _WIDE if worth_rows(N, p) else _USUAL
     required = _PROGRAM + 8.0 * (copies * N * p + matrices * p**2)
     if required > available and p >= N:  # fewer columns are no remedy for too many rows
-        affordable = int(sqrt(available / 2 / 8 / matrices))
-        remedy = (
-            f"keep only those of largest variance, such as --top-variance {affordable // 1000 * 1000 or affordable}"
-        )
+        n = int(sqrt(available / 2 / 8 / matrices))
+        remedy = f"keep only those of largest variance, such as --top-variance {n // 1000 * 1000 or n}"
         memory = f"needs about {required / 1e9:.0f} GB of memory, and {available / 1e9:.0f} GB are available"
         raise MemoryError(f"{table.source} has {p} columns, so a fit {memory}: {remedy}")
     print_notes(table)
@@ -330,22 +328,17 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
     }
     if isinstance(model, BlockDiagonalCovariance):
         return about | {"n_groups": model.n_groups_, "groups": model.groups_}
-    label, scores = getattr(options, "label", None), model.outlier_scores_
+    label, scores, outliers = getattr(options, "label", None), model.outlier_scores_, model.outliers_
+    outliers = outliers & tells_rows_apart(model)
     farthest = []
-    outliers = model.outliers_ & tells_rows_apart(model)
-    for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist():
-        if outliers[i]:
-            line = {"row": str(table.row_names[i]), "outlier_score": round(float(scores[i]), 2)}
-            farthest.append(line | {"n_values": int(model.n_values_[i])})
+    for i in [i for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist() if outliers[i]]:
+        line = {"row": str(table.row_names[i]), "outlier_score": round(float(scores[i]), 2)}
+        farthest.append(line | {"n_values": int(model.n_values_[i])})
+    stated = ("weights_", "n_column_groups_", "n_parameters_", "tails", "degrees_of_freedom_", "outcome_")
     return about | {
         "n_components": len(model.weights_),
-        "weights": model.weights_,
         "sizes": np.bincount(model.row_labels_, minlength=len(model.weights_)),
-        "n_column_groups": model.n_column_groups_,
-        "n_parameters": model.n_parameters_,
-        "tails": model.tails,
-        "degrees_of_freedom": model.degrees_of_freedom_,
-        "outcome": model.outcome_,
+        **{name.removesuffix("_"): getattr(model, name) for name in stated},
         "iterations": model.n_iter_,
         "label": label,
         "ari": None if label is None else agreement(table, label, model.row_labels_),
@@ -375,7 +368,7 @@ def _print_summary(summary: dict[str, Any], fitted: Fitted) -> None:
         names = ", ".join(row["row"] for row in summary["farthest"])
         print(f"\n{summary['outliers']} outliers (see {output.ROWS}), farthest first: {names}")
     if noted := summary.get("associations"):
-        print(f"\n{len(noted)} associations with traits beyond chance (q < 0.05, see {output.ASSOCIATIONS}), such as")
+        print(f"\nAssociations with traits beyond chance (q < 0.05, see {output.ASSOCIATIONS}): {len(noted)}, such as")
         for line in noted[:_FARTHEST]:
             print(f"  {line['trait']} with {line['what']}: {line['kind']} = {line['estimate']:.2f}")
     if fitted.stability is not None and fitted.stability.clusters is not None:

@@ -17,7 +17,7 @@ from blockmix.command import output
 from blockmix.command.documents import read_documents
 from blockmix.command.extras import appended, read_whole
 from blockmix.command.fit import agreement, compiling, row_head, row_lines
-from blockmix.command.options import ImputeOptions, PlanOptions, PredictOptions, ReadingOptions, ReplicateOptions
+from blockmix.command.options import ImputeOptions, PlanOptions, PredictOptions, ReplicateOptions
 from blockmix.command.output import note, progress_bar, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Names, Table, print_notes
@@ -37,11 +37,10 @@ def predict_rows(options: PredictOptions, _: str) -> None:
     if isinstance(model, TopicBiclustering):
         if options.text is None:
             raise ValueError(f"{options.model} holds topics: name the column of texts with --text")
-        table = read_documents(options.file, options, [options.text], kept)
+        table, head = read_documents(options.file, options, [options.text], kept), TOPIC_HEAD
         X: Any = table.texts[options.text]
-        head = TOPIC_HEAD
     else:
-        table = _read_for_model(options.model, model, options.file, options, kept)
+        table = _read_for_model(model, options, kept)
         X = table.X
         head = row_head(table)[: None if hasattr(model, "outlier_scores_") else 3]
     whole = read_whole(options.file, options) if options.append else None
@@ -90,19 +89,19 @@ def _write_new(out: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -
         text.detach()
 
 
-def _read_for_model(path: Path, model: Any, file: str, options: ReadingOptions, kept: Names | None = ()) -> Table:
+def _read_for_model(model: Any, options: Any, kept: Names | None = ()) -> Table:
     """The columns of a file that a model was fitted to, in its order, and others as text; None is all others."""
     names = getattr(model, "feature_names_in_", None)
     only = None if names is None else tuple(map(str, names))
-    table = read_table(file, options, () if only is kept is None else kept, only)
+    table = read_table(options.file, options, () if only is kept is None else kept, only)
     for name in only or ():
         if name in table.left_out:
             raise ValueError(f"the column {name!r} of {table.source} is not numeric: {table.left_out[name]}")
     table = table.complete(options.drop_missing, takes_missing(model))
     print_notes(table)
-    if len(table.names) != model.n_features_in_:
-        expected = model.n_features_in_
-        raise ValueError(f"{file} has {len(table.names)} numeric columns, but {path} was fitted to {expected}")
+    if (n := len(table.names)) != model.n_features_in_:
+        expected = f"{options.model} was fitted to {model.n_features_in_}"
+        raise ValueError(f"{options.file} has {n} numeric columns, but {expected}")
     return table
 
 
@@ -114,7 +113,7 @@ def write_completed(options: ImputeOptions, _: str) -> None:
     if not hasattr(model, "impute"):
         kind = type(model).__name__
         raise ValueError(f"{options.model} holds a {kind}, which cannot fill missing values: use blockmix fit")
-    table = _read_for_model(options.model, model, options.file, options, None)
+    table = _read_for_model(model, options, None)
     texts: dict[str, Any] = table.texts if table.named_by is None else {table.named_by: table.row_names}
     names = {*texts, *table.names}
     head = [name for name in table.header if name in names]
@@ -145,7 +144,7 @@ def replicate_model(options: ReplicateOptions, _: str) -> None:
     """Print how groups and clusters fare in other rows."""
     model = _mixture(options.model)
     _refuse_existing(options.out)
-    table = _read_for_model(options.model, model, options.file, options)
+    table = _read_for_model(model, options)
     result = replicate(model, table.X, random_state=options.seed)
     print(result)
     if options.out is not None:

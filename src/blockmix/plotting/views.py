@@ -69,11 +69,12 @@ def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | No
 
 def observed_correlation(X: FloatArray, weights: FloatArray | None) -> FloatArray:
     """Σ z_i z_j / √(Σ z_i² Σ z_j²) over the rows that have both columns; z is the difference from a column's mean."""
+    low = np.nan_to_num(np.fmin.reduce(X)).astype(float)
     if weights is not None:
         counted = weights > 1e-9  # rows of other components would only cost time
         X, weights = X[counted], weights[counted]
     weights = np.ones(len(X)) if weights is None else weights
-    Z = X - np.nan_to_num(np.fmin.reduce(X)).astype(float)  # a constant column is exactly 0
+    Z = X - low  # a constant column is exactly 0
     present = ~np.isnan(Z)
     total = np.maximum(weights @ present, np.finfo(float).tiny)
     Z = np.where(present, Z - (weights @ np.nan_to_num(Z)) / total, 0.0) * np.sqrt(weights)[:, None]
