@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import os
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -59,14 +58,9 @@ def is_label(values: Any, shape: tuple[int, ...], n_labels: int, least: int = 0)
 
 
 def _blocks_arguments(blocks: Blocks) -> dict[str, Any]:
-    labels = np.array([partition.labels for partition in blocks.layout.distinct])
-    return {
-        "labels": labels,
-        "factors": blocks.factors,
-        "shapes": blocks.layout.shapes,
-        "states": dict(blocks.states),
-        "loadings": blocks.loadings,
-    }
+    labels, states = np.array([partition.labels for partition in blocks.layout.distinct]), dict(blocks.states)
+    others = {"shapes": blocks.layout.shapes, "states": states, "loadings": blocks.loadings}
+    return {"labels": labels, "factors": blocks.factors, **others}
 
 
 def _blocks(labels: Any, factors: Any, shapes: Any, states: Any, loadings: Any) -> Blocks:
@@ -77,11 +71,9 @@ def _blocks(labels: Any, factors: Any, shapes: Any, states: Any, loadings: Any) 
     right = np.ndim(labels) == 2 and labels.size and is_label(labels, labels.shape, labels.shape[1])
     require(right, "groups are not labels of columns")
     partitions = [Partition(row) for row in labels]
-    numbered = all(np.array_equal(partition.labels, row) for partition, row in zip(partitions, labels, strict=True))
-    require(numbered, "groups are not numbered by size")
-    numbers = [partition.n_groups for partition in partitions]
-    right = isinstance(shapes, tuple) and (not shapes or [len(models) for models in shapes] == numbers)
-    require(right, f"there is not one shape for each of the {sum(numbers)} blocks")
+    require(np.array_equal([each.labels for each in partitions], labels), "groups are not numbered by size")
+    right = isinstance(shapes, tuple) and (not shapes or list(map(len, shapes)) == [P.n_groups for P in partitions])
+    require(right, "there is not one shape for each block")
     models = [model for row in shapes for model in row]
     require(all(isinstance(model, BlockModel) for model in models), "a shape is not a BlockModel")
     layout = Layout(partitions, shapes)
@@ -98,10 +90,8 @@ def _blocks(labels: Any, factors: Any, shapes: Any, states: Any, loadings: Any) 
         require(numbered and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
         require(models[b].accepts(state, int(sizes[b])), f"the state of block {b} does not suit its {sizes[b]} columns")
     q = np.shape(loadings)[2] if np.ndim(loadings) == 3 else 0
-    right = loadings is None or (0 < q < labels.shape[1] and is_real(loadings, (*labels.shape, q)))
-    require(
-        right and getattr(loadings, "dtype", np.float64) == np.float64, "common factors are not loadings of columns"
-    )
+    right = 0 < q < labels.shape[1] and is_real(loadings, (*labels.shape, q)) and loadings.dtype == np.float64
+    require(loadings is None or right, "common factors are not loadings of columns")
     return Blocks(layout, factors, states, loadings)
 
 
@@ -161,14 +151,6 @@ def _check_components(weights: FloatArray, means: FloatArray) -> tuple[int, int]
     return G, means.shape[1]
 
 
-def _check_topic(topic: Topic) -> None:
-    numbers = (topic.size, topic.share, topic.mean_rating or 0, *topic.documents)
-    require(all(isinstance(number, Real) for number in numbers), "a topic has a size that is not a number")
-    require(
-        all(isinstance(name, str) for name in (*topic.words, *topic.top_groups)), "a topic has a word that is not text"
-    )
-
-
 def _lexicon_arguments(lexicon: Lexicon) -> dict[str, Any]:
     # The vectorizer is the default one: another is a parameter of the estimator, which cannot be saved.
     vectorizer = lexicon.vectorizer
@@ -204,18 +186,6 @@ def _lexicon(
     return Lexicon(vectorizer, weighting, columns, v, unit)
 
 
-def _check_space(space: Space) -> None:
-    right = np.ndim(space.axes) == 2 and is_real(space.axes, space.axes.shape) and space.axes.size
-    require(right and is_real(space.mean, space.axes.shape[1:]), "the vectors of words are not finite numbers")
-
-
-def _check_smooth_mixture(mixture: SmoothMixture) -> None:
-    _, d = _check_components(mixture.weights, mixture.means)
-    temperature = mixture.temperature
-    require(is_real(mixture.precision, (d, d)), f"the precision is not a matrix of {d} columns")
-    require(isinstance(temperature, float) and temperature >= 1, "the temperature is not a number of at least 1")
-
-
 def _has_plain_attributes(value: Any) -> bool:
     """Whether an object is an estimator of the package, or a user's grouping, rule or shape that load can build."""
     cls = type(value)
@@ -231,18 +201,11 @@ VALUES = Codecs(
         Codec(Blocks, None, _blocks_arguments, _blocks),
         Codec(Parameters, build=_mixture),
         Codec(FactorParameters, _check_factor_mixture),
-        Codec(LoopState),
-        Codec(Split),
         Codec(Resolution, _check_resolution),
-        Codec(FullBlock),
         Codec(FactorBlock, _check_factor_block),
-        Codec(TreeBlock),
-        Codec(Topic, _check_topic),
+        *map(Codec, (LoopState, Split, FullBlock, TreeBlock, Topic, Space, SmoothMixture)),
         Codec(Lexicon, None, _lexicon_arguments, _lexicon),
-        Codec(Space, _check_space),
-        Codec(SmoothMixture, _check_smooth_mixture),
-        *map(Codec, GROUPINGS.values()),
-        *map(Codec, RULES.values()),
+        *map(Codec, (*GROUPINGS.values(), *RULES.values())),
     ],
     _has_plain_attributes,
 )
