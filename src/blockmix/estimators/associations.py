@@ -87,17 +87,14 @@ def traits_of(traits: Any, X: Any, n_rows: int) -> list[Trait]:
     expected: Any = getattr(X, "index", None)
     if hasattr(index, "equals") and hasattr(expected, "equals") and not index.equals(expected):
         raise ValueError("the rows of traits and X have different names: give traits.loc[X.index]")
-    columns: dict[str, Any]
-    if isinstance(traits, Mapping) or hasattr(traits, "columns"):
-        names = list(traits) if isinstance(traits, Mapping) else list(traits.columns)
-        columns = {str(name): traits[name] for name in names}
-        if len(columns) < len(names):
-            raise ValueError("traits has several columns of the same name: rename or drop them")
-    else:
+    if not (isinstance(traits, Mapping) or hasattr(traits, "columns")):
         array: Any = traits if hasattr(traits, "dtype") else np.asarray(traits)
-        name = getattr(traits, "name", None)
-        numbered = {f"trait {j + 1}": array[:, j] for j in range(array.shape[1])} if array.ndim == 2 else {}
-        columns = numbered if array.ndim == 2 else {"trait" if name is None else str(name): array}
+        name = "trait" if getattr(traits, "name", None) is None else traits.name
+        traits = {f"trait {j + 1}": column for j, column in enumerate(array.T)} if array.ndim == 2 else {name: array}
+    names = list(getattr(traits, "columns", traits))
+    columns = {str(name): traits[name] for name in names}
+    if len(columns) < len(names):
+        raise ValueError("traits has several columns of the same name: rename or drop them")
     for name, values in columns.items():
         if np.ndim(values) != 1 or len(values) != n_rows:
             raise ValueError(f"trait {name!r} has shape {np.shape(values)} for {n_rows} rows: give one value per row")
@@ -129,9 +126,8 @@ def coded(name: str, values: Any) -> Trait:
     try:
         return Trait(name, pandas.factorize(series)[0], True)
     except TypeError:
-        raise ValueError(
-            f"trait {name!r} holds {type(series.iloc[0]).__name__}s: give numbers, texts or dates"
-        ) from None
+        kind = type(series.iloc[0]).__name__
+        raise ValueError(f"trait {name!r} holds {kind}s: give numbers, texts or dates") from None
 
 
 def equal_columns(rows: Rows, traits: Sequence[Trait], names: Sequence[str]) -> dict[str, str]:
@@ -141,9 +137,7 @@ def equal_columns(rows: Rows, traits: Sequence[Trait], names: Sequence[str]) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         r = (sxt - sx * st / n) / np.sqrt((sxx - sx**2 / n) * (stt - st**2 / n))
     same = (np.abs(np.where(np.isfinite(r), r, 0)) > 1 - _EQUAL) & (n > 2)
-    columns = {
-        trait.name: names[int(equal.argmax())] for trait, equal in zip(traits, same.T, strict=True) if equal.any()
-    }
+    columns = {one.name: names[int(equal.argmax())] for one, equal in zip(traits, same.T, strict=True) if equal.any()}
     return columns | {trait.name: trait.name for trait in traits if trait.name in names}
 
 
@@ -166,23 +160,17 @@ def _cross_moments(chunk: Chunk, traits: FloatArray) -> FloatArray:
 def associations(targets: Sequence[Target], traits: Sequence[Trait], circular: Mapping[str, str]) -> Any:
     """Every trait with every target, as a data frame; see `GaussianBiclustering.associate`."""
     pairs = [(trait, target) for trait in traits for target in targets]
-    effects = [_effect(*pair, circular.get(pair[0].name)) for pair in pairs]
-    kinds, notes = (np.array([getattr(effect, name) for effect in effects], dtype=object) for name in ("kind", "note"))
-    estimates, n, first, second, p = np.array([effect[1:6] for effect in effects], dtype=float).reshape(-1, 5).T
-    low, high = _intervals(kinds, estimates, n, first, second)
-    q, tested = np.full(len(p), np.nan), np.isfinite(p)
-    if tested.any():
-        q[tested] = false_discovery_control(p[tested])
-    columns: dict[str, Any] = {
-        "trait": [trait.name for trait, _ in pairs],
-        "what": [target.name for _, target in pairs],
-    }
     pandas = needed("pandas", "app")
-    for name, field in (("cluster", "component"), ("group", "group")):
-        numbers = [getattr(target, field) for _, target in pairs]
-        columns[name] = pandas.array([None if number < 0 else number + 1 for number in numbers], dtype="Int64")
-    columns |= {"kind": kinds, "estimate": estimates, "low": low, "high": high, "n": n.astype(int), "p": p, "q": q}
-    return pandas.DataFrame(columns | {"note": notes})
+    effects = [_effect(*pair, circular.get(pair[0].name)) for pair in pairs]
+    frame = pandas.DataFrame(effects, columns=Effect._fields).astype({"estimate": float, "p": float})
+    frame["low"], frame["high"] = _intervals(*(frame[name].to_numpy() for name in Effect._fields[:5]))
+    p, frame["q"] = frame["p"].to_numpy(), np.nan
+    if np.isfinite(p).any():
+        frame.loc[np.isfinite(p), "q"] = false_discovery_control(p[np.isfinite(p)])
+    frame["trait"], frame["what"] = [trait.name for trait, _ in pairs], [target.name for _, target in pairs]
+    for name, place in (("cluster", 1), ("group", 2)):
+        frame[name] = pandas.array([target[place] + 1 or None for _, target in pairs], dtype="Int64")
+    return frame[["trait", "what", "cluster", "group", "kind", "estimate", "low", "high", "n", "p", "q", "note"]]
 
 
 def _effect(trait: Trait, target: Target, column: str | None) -> Effect:

@@ -122,7 +122,8 @@ def _try(model: Any) -> None:
     if isinstance(model, TopicBiclustering):
         model.summary()
         takes_texts = model._lexicon.vectorizer is not None and not model._is_embedded
-        values = model.predict_proba([" ".join(model.terms_)]) if takes_texts else 0.0
+        texts = [" ".join(model.terms_)]
+        values = [*model.predict_proba(texts)[0], *model.transform(texts)[0]] if takes_texts else 0.0
     elif isinstance(model, BlockDiagonalCovariance):
         model.describe()
         values = model.mahalanobis(model.location_[None])

@@ -187,11 +187,9 @@ def _array(archive: ZipFile, info: ZipInfo) -> NDArray[Any]:
 def _not_a_zip_file(stream: IO[bytes]) -> str:
     """What a file that is not a zip file seems to be."""
     stream.seek(0)
-    begin = stream.read(4)
-    if not begin:
-        return "is empty"
-    if begin.startswith(b"PK"):
-        return "is truncated: copy it again or save the model again"
-    if begin.startswith(b"\x80"):
-        return "is a pickle, which could run code: load opens only what save has written"
-    return "is not a saved model: load opens only what save has written"
+    begin, written = stream.read(4), "load opens only what save has written"
+    pickled = f"is a pickle, which could run code: {written}"
+    for mark, text in ((b"PK", "is truncated: copy it again or save the model again"), (b"\x80", pickled)):
+        if begin.startswith(mark):
+            return text
+    return f"is not a saved model: {written}" if begin else "is empty"
