@@ -162,7 +162,8 @@ def associations(targets: Sequence[Target], traits: Sequence[Trait], circular: M
     pairs = [(trait, target) for trait in traits for target in targets]
     pandas = needed("pandas", "app")
     effects = [_effect(*pair, circular.get(pair[0].name)) for pair in pairs]
-    frame = pandas.DataFrame(effects, columns=Effect._fields).astype({"estimate": float, "p": float})
+    types = {"n": int, **dict.fromkeys(("estimate", "first", "second", "p"), float)}
+    frame = pandas.DataFrame(effects, columns=Effect._fields).astype(types)
     frame["low"], frame["high"] = _intervals(*(frame[name].to_numpy() for name in Effect._fields[:5]))
     p, frame["q"] = frame["p"].to_numpy(), np.nan
     if np.isfinite(p).any():
