@@ -257,7 +257,7 @@ def main() -> None:
             file.flush()
             done.append(line)
             place = f"{line['table']}, {line['method']}, {line['G']} G"
-            print(f"{number}/{len(tasks)}  {place}: {line['ari'] or line['failure']}", file=sys.stderr)
+            print(f"{number}/{len(tasks)}  {place}: {line['failure'] or line['ari']}", file=sys.stderr)
     print(by_table(done))
     print()
     print(summary(done))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import grouping, metrics, plotting, report
-    from blockmix.command import show_versions
+    from blockmix.command import show_versions, warm_up
     from blockmix.estimators.comparison import Comparison, compare
     from blockmix.estimators.covariance import BlockDiagonalCovariance
     from blockmix.estimators.discriminant import BlockDiscriminantAnalysis
@@ -46,6 +46,7 @@ __all__ = [
     "report",
     "select",
     "show_versions",
+    "warm_up",
 ]
 
 # The module of each name that is not a module itself.
@@ -67,6 +68,7 @@ _HOMES = {
     "replicate": "estimators.replication",
     "select": "selection",
     "show_versions": "command",
+    "warm_up": "command",
 }
 
 

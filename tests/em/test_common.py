@@ -17,7 +17,7 @@ from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.blocks.moments import as_matrix
 from blockmix.em.parameters import Parameters, Prior, log_joint, row_distances
 from blockmix.em.sweep import maximize, sweep
-from blockmix.grouping.common import Scatter, best_common, is_common
+from blockmix.grouping.common_factors import Scatter, best_common, is_common
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, Partition
 from blockmix.rows import ArrayRows

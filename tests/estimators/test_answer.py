@@ -6,7 +6,6 @@ import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from blockmix import BlockDiagonalCovariance, GaussianBiclustering, Partition, SelectionTable, load, select
+from blockmix import BlockDiagonalCovariance, GaussianBiclustering, SelectionTable, load, select
 from blockmix.estimators.answer import Centers, answer, group_numbers, label_numbers, ranged
 from blockmix.estimators.resampling import quick_stability
 
@@ -113,13 +112,6 @@ def test_groups_of_own_covariances_are_listed_with_their_clusters() -> None:
             assert len({model.column_labels_[g, j] for j in group.columns}) == 1
     listed = [(g, j) for group in said.groups for g in group.clusters for j in group.columns]
     assert len(listed) == len(set(listed)) == (numbers >= 0).sum()
-
-
-def test_where_groups_say_little_the_split_that_stands_out_is_named() -> None:
-    model = quiet(BlockDiagonalCovariance(1), rows(6))
-    assert "no part of them stands out" in model.describe()
-    model.split_ = SimpleNamespace(partition=Partition([0, 0, 0, 1, 1, 1]))
-    assert "the split that stands out most is sad_1–3; calm_1–3." in model.describe()
 
 
 def test_names_are_kept_in_sentences_tables_and_files(tmp_path: Path) -> None:

@@ -276,17 +276,6 @@ def test_a_search_cut_short_is_told() -> None:
     ]
 
 
-def test_a_common_factor_is_told_and_described() -> None:
-    rng = np.random.default_rng(0)
-    truth = Partition(np.repeat(range(6), 5))
-    X = rng.standard_normal((200, 1)) + block_rows(rng, 200, truth, 0.7)
-    with pytest.warns(GroupingWarning, match="all 30 columns share a correlation of about 0[.]"):
-        model = BlockDiagonalCovariance().fit(X)
-    assert model.partition_ == truth
-    assert 0.3 < model.common_correlation_ < 0.7
-    assert model.describe().splitlines()[-1].startswith("All columns share a correlation of about 0.")
-
-
 def test_too_few_rows_are_told() -> None:
     with pytest.warns(GroupingWarning, match="4 rows are too few to tell correlation from chance among 5 columns"):
         BlockDiagonalCovariance().fit(np.random.default_rng(0).standard_normal((4, 5)))

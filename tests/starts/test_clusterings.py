@@ -267,3 +267,18 @@ def test_a_wrong_init_is_refused_in_one_sentence(init: Any, sentence: str) -> No
     with pytest.raises(ValueError) as error:
         checked(init, 3, 2, np.dtype(float))
     assert str(error.value) == sentence
+
+
+@given(st.integers(3, 12), numbers)
+def test_bimodal_columns_are_those_that_one_cut_explains_best(N: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, weights = rng.standard_normal((N, 5)), rng.integers(1, 3, N)
+    repeated = np.repeat(X, weights, axis=0)
+
+    def explained(x: NDArray[Any]) -> float:
+        cuts = [x > value for value in np.unique(x)[:-1]]
+        inside = [x[cut].var() * cut.mean() + x[~cut].var() * (~cut).mean() for cut in cuts]
+        return 1 - min(inside) / float(x.var())
+
+    wanted = np.argsort([-explained(column) for column in repeated.T])
+    assert_array_equal(module.bimodal(X, weights.astype(float)), wanted)

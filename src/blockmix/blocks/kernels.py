@@ -7,35 +7,72 @@ Correlations are given by `Entries`, as arrays or as rows.
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
 import warnings
 from collections.abc import Callable
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
+from numba import config, njit, version_info
 
 F = TypeVar("F")
+_LOADS_ALONE = (0, 68)  # the newest Numba whose compiled loops are known to need nothing but themselves
 
 
 def jit(**options: Any) -> Callable[[F], F]:
     """Decorate a loop to be compiled at its first call, and stored where Numba finds a folder to write to.
 
-    Numba raises an exception if there is no such folder, or if it is full. Here the loop is compiled again instead.
+    Numba raises an exception if there is no such folder, or if it is full. Here a temporary folder takes its place, or
+    the loop is compiled again.
     """
 
     def decorated(loop: F) -> F:
-        dispatcher: Any = njit(nogil=True, no_cfunc_wrapper=True, **options)(loop)
-        try:
-            dispatcher.enable_caching()
-        except RuntimeError:
-            _warn_not_stored()
-        else:
+        given: Any = {"nogil": True, "no_cfunc_wrapper": True, **options}
+        dispatcher: Any = njit(**given)(loop)
+        if _stored(dispatcher):
             store = dispatcher._cache
             store.save_overload = partial(_store, store.save_overload)
+            if version_info[:2] <= _LOADS_ALONE:
+                store.load_overload = partial(_load, store._load_overload)
         return dispatcher  # type: ignore[no-any-return]
 
     return decorated
+
+
+def _stored(dispatcher: Any) -> bool:
+    """Whether there is a folder to store a loop in."""
+    try:
+        dispatcher.enable_caching()
+    except RuntimeError:
+        settings: Any = config
+        given, settings.CACHE_DIR = settings.CACHE_DIR, _temporary_folder()
+        try:
+            dispatcher.enable_caching()
+        except (RuntimeError, OSError):
+            _warn_not_stored()
+            return False
+        finally:
+            settings.CACHE_DIR = given
+    return True
+
+
+@cache  # once
+def _temporary_folder() -> str:
+    """A folder that nobody else can write to: what is loaded from it is run. Empty if there is none."""
+    if not hasattr(os, "getuid"):
+        return ""
+    folder = Path(tempfile.gettempdir(), f"blockmix-{os.getuid()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return ""
+    private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077 and status.st_uid == os.getuid()
+    return str(folder) if private else ""
 
 
 def _store(save: Callable[..., object], *compilation: Any) -> None:
@@ -43,6 +80,14 @@ def _store(save: Callable[..., object], *compilation: Any) -> None:
         save(*compilation)
     except OSError:
         _warn_not_stored()
+
+
+def _load(load: Callable[..., object], signature: object, context: object) -> object:
+    """Load a compiled loop without what Numba needs to compile one, which takes 0.15 s."""
+    from numba.core.runtime.nrt import rtsys
+
+    rtsys.initialize(context)  # the memory of arrays
+    return load(signature, context)
 
 
 @cache  # once
@@ -93,7 +138,7 @@ def tree_deviances(R: Any, tree: Any, span: Any, gains: Any, deviances: Any) -> 
 
 
 @compiled
-def strongest_tree(S: Any, edges: Any, covariance: Any, strength: Any, parent: Any) -> float:
+def strongest_tree(S: Any, edges: Any, covariance: Any, strength: Any, parent: Any) -> Any:
     """Write the edges (parent, child) of the tree with the largest Σ r², parents first, shape (c − 1, 2).
 
     Its covariance (c, c) has the variances of S and its covariances along the edges; returns its deviance from S.
@@ -254,7 +299,7 @@ def _regress(stop: int, hi: int, loadings: Any, noise: Any, SB: Any) -> None:
 @compiled
 def factor_em(
     S: Any, lo: int, stop: int, hi: int, loadings: Any, noise: Any, least: Any, work: Any, n_steps: int, tolerance: Any
-) -> float:
+) -> Any:
     """Steps of EM for the columns lo to hi, in place; returns the deviance before the last one.
 
     If stop < hi, the columns from there on join the factors of the others first. With a tolerance above 0 the steps
@@ -354,7 +399,7 @@ def factor_deviances(
 
 
 def workspace(S: Any, q: int, p: int) -> Any:
-    """Room for `factor_em` of S, given by `Entries`: B, SB, Θ and C, the diagonal, which is 1 if S is not dense, sums."""
+    """Room for `factor_em` of S, given by `Entries`: B, SB, Θ and C, the diagonal, 1 if S is not dense, and sums."""
     variances = S[0].diagonal().copy() if len(S[0]) else np.ones(p)
     shapes = (q, p), (q, p), (q, q), (q, q)
     return *(np.empty(shape) for shape in shapes), variances, np.empty(S[1].shape[1])
@@ -471,26 +516,26 @@ def invert(blocks: Any, factors: Any, whiteners: Any, largest: Any) -> None:
 def solve(order: Any, blocks: Any, first: Any, whiteners: Any, values: Any, solved: Any) -> None:
     """Add Ψ⁻¹Y = WᵀWY to `solved` for values Y, shape (distinct, p, q), of distinct covariances with blocks Ψ."""
     for d in range(len(values)):
-        for lo, hi, offset in blocks[first[d] : first[d + 1]]:
-            columns, c = order[d, lo:hi], hi - lo
+        for b in range(first[d], first[d + 1]):
+            lo, c, offset = blocks[b, 0], blocks[b, 1] - blocks[b, 0], blocks[b, 2]
             for a in range(values.shape[2]):
                 for i in range(c):
                     row, white = offset + i * c, 0.0
                     for j in range(i + 1):
-                        white += whiteners[row + j] * values[d, columns[j], a]
+                        white += whiteners[row + j] * values[d, order[d, lo + j], a]
                     for j in range(i + 1):
-                        solved[d, columns[j], a] += whiteners[row + j] * white
+                        solved[d, order[d, lo + j], a] += whiteners[row + j] * white
 
 
 @compiled
 def subtract_products(loadings: Any, counts: Any, order: Any, blocks: Any, first: Any, flat: Any) -> None:
     """Subtract nΛΛᵀ from the flat blocks of distinct covariances, for loadings (distinct, p, q) and counts n."""
     for d in range(len(loadings)):
-        for lo, hi, offset in blocks[first[d] : first[d + 1]]:
-            columns, c = order[d, lo:hi], hi - lo
+        for b in range(first[d], first[d + 1]):
+            lo, c, offset = blocks[b, 0], blocks[b, 1] - blocks[b, 0], blocks[b, 2]
             for i in range(c):
                 for j in range(c):
                     value = 0.0
                     for a in range(loadings.shape[2]):
-                        value += loadings[d, columns[i], a] * loadings[d, columns[j], a]
+                        value += loadings[d, order[d, lo + i], a] * loadings[d, order[d, lo + j], a]
                     flat[offset + i * c + j] -= counts[d] * value

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from blockmix.command.output import ENDING, check_output, end, guard_streams, note, signals
 
-__all__ = ["main", "show_versions"]
+__all__ = ["main", "show_versions", "warm_up"]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -59,3 +59,26 @@ def show_versions() -> None:
             lines[name] = "not installed"
     for name, version in lines.items():
         print(f"{name:>14}: {version}")
+
+
+def warm_up() -> None:
+    """Compile the loops of a fit and store them, so that other processes only load them.
+
+    The first fit on a machine does the same for the loops that it needs. Call this where an image or an environment is
+    made; `blockmix warm-up` is the same from a shell.
+    """
+    import warnings
+
+    import numpy as np
+
+    from blockmix.estimators.covariance import BlockDiagonalCovariance
+    from blockmix.estimators.gaussian import GaussianBiclustering
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 6)) + np.repeat([[0.0], [4.0]], 30, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what tables of noise may say
+        for table in (X, np.where(rng.random(X.shape) < 0.2, np.nan, X).round(1), X.astype(np.float32)):
+            GaussianBiclustering(2, random_state=0).fit(table)
+        GaussianBiclustering(2, tails="t", random_state=0).fit(X)
+        BlockDiagonalCovariance().fit(X)

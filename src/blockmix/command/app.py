@@ -239,3 +239,10 @@ def plan(options: PlanOptions, line: str) -> None:
     from blockmix.command.model import plan_rows
 
     plan_rows(options)
+
+
+@app.command("warm-up")
+def warm_up() -> None:
+    """Compile what fits need and store it, so that the first fit starts at once: for images and CI."""
+    package.warm_up()
+    note("compiled and stored")

@@ -31,7 +31,7 @@ from blockmix.em.sweep import (
     unit_parameters,
 )
 from blockmix.em.tails import FIRST, expanded, leap
-from blockmix.grouping.common import Fit, Scatter, best_common
+from blockmix.grouping.common_factors import Fit, Scatter, best_common
 from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, layout_of, topmost
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Chunk, Rows

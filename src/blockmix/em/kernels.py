@@ -17,8 +17,7 @@ import numpy as np
 from blockmix.blocks.kernels import compiled
 from blockmix.em.missing_kernels import (
     TILE,
-    complete,
-    explain,
+    fill,
     find_missing,
     inlined,
     largest,
@@ -119,7 +118,7 @@ def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any,
     white, distance, gained = tiles(1)[0], tiles(1)[0], tiles(1)[0]
     if gain is not None:
         work, singles = workspace(p, largest(blocks)), np.empty(means.shape)
-        blurs = np.zeros((p if len(rounded) else 0, TILE))
+        blurs, none = np.zeros((p if len(rounded) else 0, TILE)), np.empty(0)
         single_gains(first, blocks, inverses, singles)
     for start in range(0, m, TILE):
         n = min(TILE, m - start)
@@ -137,7 +136,7 @@ def block_log_joint(X: Any, units: Any, rounding: Any, density: Any, joint: Any,
             _center(tile, n, order[g], means[g], centered)
             if gain is not None:
                 some = first[g], first[g + 1]
-                explain(centered, blurs, g, some, density, singles[g], work, (distance, gained))
+                fill(centered, blurs, g, some, density, singles[g], work, (white, white, distance, gained), none)
             _take_common(centered, n, loadings[g], slopes[g], scores, distance)
             for b in range(first[g], first[g + 1]):
                 _add_distances(centered, n, blocks, b, whiteners, white, distance)
@@ -162,7 +161,7 @@ def block_distances(
     tile, centered, blurs = tiles(p), tiles(p), np.zeros((p, TILE))
     distance, white = tiles(1)[0], tiles(1)[0]
     if gain is not None:
-        work, singles = workspace(p, largest(blocks)), np.zeros(p)
+        work, singles, none = workspace(p, largest(blocks)), np.zeros(p), np.empty(0)
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]
         n = len(some)
@@ -175,7 +174,7 @@ def block_distances(
             for r in range(n):
                 distance[r] = 0
             if gain is not None:
-                explain(centered, blurs, g, (b, b + 1), density, singles, work, (distance, gain))
+                fill(centered, blurs, g, (b, b + 1), density, singles, work, (white, white, distance, gain), none)
             _add_distances(centered, n, blocks, b, whiteners, white, distance)
             for i in range(blocks[b, 0], blocks[b, 1]):
                 j = order[g, i]
@@ -224,7 +223,7 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
     tile, centered, root = tiles(p), tiles(p), tiles(1)[0]
     if certain is not None:
         work, blurs = workspace(p, largest(blocks)), np.zeros((p if len(rounded) else 0, TILE))
-        certain_share, whole = np.empty(TILE), np.empty(TILE)
+        certain_share, whole, unused, singles = np.empty(TILE), np.empty(TILE), np.zeros(TILE), np.zeros(p)
     for g in range(z.shape[1]):
         count = 0
         for r in range(m):
@@ -246,7 +245,8 @@ def moments(X: Any, weights: Any, z: Any, certain: Any, units: Any, rounding: An
                 for r in range(n):
                     certain_share[r] = weights[rows[r]] * certain[rows[r], g]
                     whole[r] = weights[rows[r]] * z[rows[r], g]
-                complete(centered, blurs, g, density, work, (certain_share, whole, scatter))
+                of_rows = certain_share, whole, unused, unused
+                fill(centered, blurs, g, (first[g], first[g + 1]), density, singles, work, of_rows, scatter)
             for r in range(n):
                 root[r] = np.sqrt(weights[rows[r]] * z[rows[r], g])
             _add_excess(centered, n, root, order[g], excess[g])
@@ -317,7 +317,7 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
     values, scatter = sums
     p = X.shape[1]
     tile, centered, blurs = tiles(p), tiles(p), np.zeros((p if len(rounding[0]) else 0, TILE))
-    work = workspace(p, largest(blocks))
+    work, unused = workspace(p, largest(blocks)), np.zeros(max(p, TILE))
     for start in range(0, len(rows), TILE):
         some = rows[start : start + TILE]
         n = len(some)
@@ -325,7 +325,8 @@ def center_filled(X: Any, rows: Any, shares: Any, g: Any, units: Any, rounding: 
         _center(tile, n, order[g], means[g], centered)
         find_missing(tile, n, work)
         load_blurs(some, rounding, blurs)
-        complete(centered, blurs, g, density, work, (shares[0][some], shares[1][some], scatter))
+        of_rows = shares[0][some], shares[1][some], unused, unused
+        fill(centered, blurs, g, (density.first[g], density.first[g + 1]), density, unused, work, of_rows, scatter)
         for i in range(p):
             for r in range(n):
                 values[start + r, order[g, i]] = centered[i, r] * np.sqrt(shares[1, some[r]])

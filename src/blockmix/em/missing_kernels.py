@@ -215,20 +215,23 @@ def _regress(i: Any, c: Any, k: Any, inverses: Any, offset: Any, missing: Any, C
             b[a] -= C[a, e] * inverses[offset + missing[e] * c + i]
 
 
-@inlined
-def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: Any, work: Any, sums: Any) -> None:
+@compiled
+def fill(
+    centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: Any, work: Any, rows: Any, scatter: Any
+) -> None:
     """Fill the missing values of a tile centered for component g in the blocks some[0] to some[1] − 1.
 
-    The distances are corrected for rounding, and the gain in log-density is added.
-
-    Per row and block that is ½ (k log 2π − log|P_mm|), for single ones the `halves` (p,), and Δ_j counts by
-    (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj.
+    `rows` are weights z and zu, distances and gains of the rows of the tile. The distances are corrected for rounding,
+    and the gain in log-density is added: per row and block ½ (k log 2π − log|P_mm|), for single ones the `halves` (p,).
+    Δ_j counts by (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj. Σ z C and their rounding are added to the flat scatter, of which the
+    lower triangles count, unless it is empty; the scatter of t components is weighted by u, but C is not.
     """
-    distance, gain = sums
+    certain, share, distance, gain = rows
     cells, block, row = work
     counts, places, marked = block
     C, L, b = row
     columns, blocks, inverses, rounded = density.order[g], density.blocks, density.inverses, len(blurs) > 0
+    adding = len(scatter) > 0
     for at_block in range(some[0], some[1]):
         lo, hi, offset = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
         c = hi - lo
@@ -236,60 +239,28 @@ def explain(centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: 
         for t in range(_mark(columns, lo, hi, centered, cells, block)):
             r = marked[t]
             k, counts[r] = counts[r], 0
-            if k == 1 and not rounded:
-                _fill_single(r, places[r, 0], lo, c, inverses, offset, centered)
-                gain[r] += halves[lo + places[r, 0]]
-                continue
             missing = places[r]
+            if k == 1 and not rounded:
+                C_ii = _fill_single(r, missing[0], lo, c, inverses, offset, centered)
+                gain[r] += halves[lo + missing[0]]
+                if adding:
+                    scatter[offset + missing[0] * (c + 1)] += certain[r] * C_ii
+                continue
             if not _same(places, r, last, k, n_known):
                 n_known, last, logdet = k, r, _invert(inverses, offset, c, k, missing, C, L)
             _fill(r, lo, c, k, inverses, offset, missing, C, b, centered)
             gain[r] += 0.5 * (k * LOG_2PI - logdet)
+            for a in range(k if adding else 0):
+                for e in range(a + 1):
+                    scatter[offset + missing[a] * c + missing[e]] += certain[r] * C[a, e]
             for i in range(c if rounded else 0):
                 blur = blurs[columns[lo + i], r]
                 if blur > 0:
                     _regress(i, c, k, inverses, offset, missing, C, b)
                     for a in range(k):
                         distance[r] += blur * b[a] * inverses[offset + missing[a] * c + i]
-
-
-@inlined
-def complete(centered: Any, blurs: Any, g: Any, density: Any, work: Any, sums: Any) -> None:
-    """Fill the missing values of a tile centered for component g, and add Σ z C and their rounding to the scatter.
-
-    `sums` are the weights z and zu of the rows (the scatter of t components is weighted by u, but C is not), and the
-    flat scatter, of which the lower triangles count.
-    """
-    certain, share, scatter = sums
-    cells, block, row = work
-    counts, places, marked = block
-    C, L, b = row
-    columns, blocks, first, inverses = density.order[g], density.blocks, density.first, density.inverses
-    rounded = len(blurs) > 0
-    for at_block in range(first[g], first[g + 1]):
-        lo, hi, offset = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
-        c = hi - lo
-        n_known, last = 0, 0
-        for t in range(_mark(columns, lo, hi, centered, cells, block)):
-            r = marked[t]
-            k, counts[r] = counts[r], 0
-            if k == 1 and not rounded:
-                C_ii = _fill_single(r, places[r, 0], lo, c, inverses, offset, centered)
-                scatter[offset + places[r, 0] * (c + 1)] += certain[r] * C_ii
-                continue
-            missing = places[r]
-            if not _same(places, r, last, k, n_known):
-                n_known, last = k, r
-                _invert(inverses, offset, c, k, missing, C, L)
-            _fill(r, lo, c, k, inverses, offset, missing, C, b, centered)
-            for a in range(k):
-                for e in range(a + 1):
-                    scatter[offset + missing[a] * c + missing[e]] += certain[r] * C[a, e]
-            for i in range(c if rounded else 0):
-                blur = share[r] * blurs[columns[lo + i], r]
-                if blur > 0:
-                    _regress(i, c, k, inverses, offset, missing, C, b)
-                    for a in range(k):
-                        scatter[offset + max(missing[a], i) * c + min(missing[a], i)] += blur * b[a]
+                    for a in range(k if adding else 0):
+                        moved = share[r] * blur * b[a]
+                        scatter[offset + max(missing[a], i) * c + min(missing[a], i)] += moved
                         for e in range(a + 1):
-                            scatter[offset + missing[a] * c + missing[e]] += blur * b[a] * b[e]
+                            scatter[offset + missing[a] * c + missing[e]] += moved * b[e]

@@ -19,7 +19,7 @@ from blockmix.blocks.gram import GramMatrix
 from blockmix.blocks.moments import as_matrix
 from blockmix.em.parameters import Density, Parameters, Prior, posterior
 from blockmix.em.tails import expanded, new_freedom, reweighted
-from blockmix.grouping.common import common_step
+from blockmix.grouping.common_factors import common_step
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, Rows
 from blockmix.rows.measured import Additive

@@ -347,12 +347,6 @@ def _groups(model: Any, stability: Stability | None) -> tuple[list[GroupAnswer],
 def _columns(model: Any, groups: Sequence[GroupAnswer], alone: int) -> str:
     """How many groups of columns there are, and whether they are the same in all clusters."""
     p, G = model.n_features_in_, len(np.atleast_2d(model.column_labels_))
-    if (split := getattr(model, "split_", None)) is not None:
-        several = [group for group in split.partition.groups if len(group) > 1]
-        listed = "; ".join(", ".join(ranged([column_names(model)[j] for j in group])) for group in several[:_MARKS])
-        more = f" and {len(several) - _MARKS} more" if len(several) > _MARKS else ""
-        start = "No columns go together beyond chance" if not groups else "No groups are worth their price"
-        return f"{start}; the split that stands out most is {listed}{more}."
     if not groups:
         return "No columns go together: each varies on its own" + (" in every cluster." if G > 1 else ".")
     rest = f"; {_word(alone)} {'column is' if alone == 1 else 'columns are'} alone" if alone else ""

@@ -32,11 +32,10 @@ from blockmix.estimators.gaussian import GaussianBiclustering, check_common, com
 from blockmix.estimators.resampling import covariance_stability
 from blockmix.estimators.scores import Axis, as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import as_grouping, as_rule, counts, matrix
 from blockmix.grouping import Grouping, GroupingWarning, Proposal, Rule
 from blockmix.grouping.best_cut import takes_gram
-from blockmix.grouping.common import Scatter, best_common
+from blockmix.grouping.common_factors import Scatter, best_common
 from blockmix.grouping.grouping import layout_of
 from blockmix.grouping.one_table import OneTableRule, groups_of_rows, standardized_squares, too_few_rows
 from blockmix.grouping.silhouette import says_little, split, standing_out
@@ -432,6 +431,8 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
+        from blockmix.estimators.stored import save_model  # loads what topics need
+
         save_model(self, path)
 
     def stability(

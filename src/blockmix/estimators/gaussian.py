@@ -39,7 +39,7 @@ from blockmix.estimators.resampling import mixture_stability
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.validation import as_grouping, as_rule, check_whole, rows_to_score
 from blockmix.grouping.best_cut import takes_gram
-from blockmix.grouping.common import MOST
+from blockmix.grouping.common_factors import MOST
 from blockmix.grouping.grouping import Grouping, Rule, check_n_groups
 from blockmix.grouping.silhouette import Split, says_little, split, standing_out
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, RandomState, bic_price
@@ -473,7 +473,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         q is the largest number of common factors of a component; a component with fewer has 0 in the others.
         """
         check_is_fitted(self)
-        scores = partial(_chunk_scores, scorer=self._scorer(), parameters=self._parameters)
+        scores = partial(_chunk_common_scores, scorer=self._scorer(), parameters=self._parameters)
         with one_blas_thread():
             return np.concatenate(list(rows_to_score(self, X).map(scores)))
 
@@ -542,7 +542,7 @@ def _beyond_limits(chunk: Chunk, scorer: Scorer, parameters: Parameters, limits:
     return np.asarray(scores > limits[labels, chunk.observed])
 
 
-def _chunk_scores(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
+def _chunk_common_scores(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
     return common_scores(chunk, most_probable(scorer(chunk)), parameters)
 
 

@@ -51,7 +51,6 @@ from blockmix.estimators.answer import (
 from blockmix.estimators.associations import associated
 from blockmix.estimators.scores import as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.stored import VALUES, save_model
 from blockmix.estimators.validation import check_whole, matrix, rows_to_fit, rows_to_score
 from blockmix.files.archive import write_vectors
 from blockmix.files.checkpoint import Checkpoint
@@ -198,7 +197,11 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         rng = check_random_state(self.random_state)
         with one_blas_thread():  # threads of BLAS would compete with those that read chunks
             rows, sample, variances = self._described(X, sample_weight, rng)
-            saved = None if checkpoint is None else Checkpoint(checkpoint, self, rows, VALUES)
+            saved = None
+            if checkpoint is not None:
+                from blockmix.estimators.stored import VALUES  # loads what topics need
+
+                saved = Checkpoint(checkpoint, self, rows, VALUES)
         family = self._family(rows, variances)
         # By how much the log-likelihood of standardized rows exceeds that of the rows themselves.
         values = rows.observed.columns if rows.observed is not None else np.full(rows.n_columns, rows.total_weight)
@@ -535,6 +538,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
+        from blockmix.estimators.stored import save_model  # loads what topics need
+
         save_model(self, path)
 
     def plot_correlations(self, X: ArrayLike, component: int = 0, *, ax: Sequence[Axes] | None = None) -> NDArray[Any]:

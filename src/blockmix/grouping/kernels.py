@@ -56,7 +56,7 @@ def best_cut(
     p = len(tree) + 1
     worth, shape, labels = np.zeros((2, 2 * p - 1)), np.zeros(2 * p - 1, dtype=np.intp), np.full(p, -1)
     chosen = np.empty(p, dtype=np.intp)
-    chosen = chosen[: cut(deviances, prices, n_rows, barred, tree, order, span, worth, shape, labels, chosen)]
+    chosen = chosen[: write_cut(deviances, prices, n_rows, barred, tree, order, span, worth, shape, labels, chosen)]
     return labels, shape[chosen], worth[0, chosen]
 
 
@@ -82,7 +82,7 @@ def between_branches(R: Any, tree: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 @inlined
-def _topmost(above: Any, node: int) -> int:
+def _topmost(above: Any, node: Any) -> Any:
     """The topmost node above a node; shortens the way there for the next time."""
     while above[node] != node:
         above[node] = above[above[node]]
@@ -187,7 +187,7 @@ def worths(deviances: Any, prices: Any, span: Any, n_rows: float, worth: Any, sh
 
 
 @exact
-def cut(
+def write_cut(
     deviances: Any,
     prices: Any,
     n_rows: float,

@@ -22,7 +22,7 @@ from blockmix.blocks.blocks import Layout
 from blockmix.blocks.moments import Covariance, Moments, correlation
 from blockmix.blocks.shapes import BlockModel, block_models
 from blockmix.grouping.best_cut import best_groups, best_shapes
-from blockmix.grouping.common import Scatter, best_common
+from blockmix.grouping.common_factors import Scatter, best_common
 from blockmix.grouping.grouping import Grouping, Proposal, layout_of, tree_of
 from blockmix.partition import BoolArray, FloatArray, Partition, bic_price
 

@@ -320,7 +320,8 @@ class ArrayRows(Rows):
         if place.start in kept:
             return kept[place.start]
         stored = self.X[place]
-        X = np.require(stored, requirements=["C", "W"])
+        # A table of one chunk is double: loops for single precision would take longer to compile than to run.
+        X = np.require(stored, float if len(stored) == self.n_rows else None, ["C", "W"])
         known = None if self.known is None else self.known[place]
         units = self.location, self.scale, self.resolution
         chunk = Chunk(X, self.weights[place], place, *units, self.has_missing, known)

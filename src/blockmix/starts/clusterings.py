@@ -30,6 +30,7 @@ _RESTARTS = 3  # of k-means where EM goes on from it
 _WIDE_RESTARTS = 10  # of k-means where EM does not leave it
 _AXES = 5  # principal components that k-means is run on where columns outnumber rows
 _BIMODAL = 200  # columns that clusters of few rows are looked for in
+_SORTED = 2**22  # numbers that are sorted at once: 200 MB
 _CLIP = 3.0  # deviations, estimated by the median absolute deviation, beyond which values are clipped
 _NORMAL = 1.4826  # deviation of a normal variable in units of its median absolute deviation
 _TRIM = 0.1  # weight of the farthest rows that the first M-step leaves out
@@ -343,15 +344,22 @@ def bimodal(X: FloatArray, weights: FloatArray) -> IntArray:
     >>> bimodal(X, np.ones(4))
     array([1, 0])
     """
-    order = np.argsort(X, axis=0, kind="stable")
-    w = weights.astype(float)[order]
-    deviations = np.take_along_axis(X, order, axis=0) - (weights @ X) / weights.sum()
-    below, total = np.cumsum(w, axis=0)[:-1], float(weights.sum())
+    parts = np.array_split(X, -(-X.size // _SORTED) or 1, axis=1)
+    share = np.concatenate([_explained(part, weights.astype(float)) for part in parts])
+    return np.asarray(np.argsort(-share, kind="stable")[:_BIMODAL])
+
+
+def _explained(X: FloatArray, weights: FloatArray) -> FloatArray:
+    """Largest share of the variance of each column that one cut explains, shape (p,)."""
+    order, total = np.argsort(X, axis=0, kind="stable"), float(weights.sum())
+    w = weights[order]
+    deviations = np.take_along_axis(X, order, axis=0) - (weights @ X) / total
+    below = np.cumsum(w, axis=0)[:-1]
     sums = np.cumsum(w * deviations, axis=0)[:-1]
     inside = (below > 0) & (below < total)
-    between = np.where(inside, sums**2, 0.0) / np.where(inside, below * (total - below), 1.0)
+    between = np.where(inside, total * sums**2, 0.0) / np.where(inside, below * (total - below), 1.0)
     share = between.max(axis=0) / np.maximum((w * deviations**2).sum(axis=0), np.finfo(float).tiny)
-    return np.asarray(np.argsort(-share, kind="stable")[:_BIMODAL])
+    return np.asarray(share)
 
 
 def by_ranks(X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState) -> FloatArray:

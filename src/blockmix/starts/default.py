@@ -20,6 +20,7 @@ from blockmix.em.sweep import expected, maximize, sweep
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import ArrayRows, Rows
 from blockmix.starts.clusterings import by_ranks, clip, clusterings, distinct, seeds
+from blockmix.starts.pooled import flatter, likelier
 
 # Size of the part of the rows that the default start compares clusterings on.
 _PART_ROWS = 2000
@@ -116,6 +117,10 @@ def starts_from_table(
     # One group rests on the rows that have all columns, whatever the table was completed with.
     complete = float(rows.weights @ ~np.isnan(rows.X).any(axis=1)) if rows.has_missing else math.inf
     judged &= complete >= _ROWS_PER_COLUMN * rows.n_columns * n_components
+    if getattr(family, "shared", False):
+        known = next(iter(candidates.values()))
+        if (likely := likelier(table, rows.weights, n_components, rng, known)) is not None:
+            candidates["one covariance"] = likely[0]
     starts: list[Start[P]] = []
     for groups, held in family.layouts(rows.n_columns, judged).items():
         tolerance = tol if groups in ("one group", "alone") else max(tol, family.loose)
@@ -148,6 +153,8 @@ def candidate_clusterings(
     drawn = seeds(different, weight, n_components, rng) if share > p * (p + 3) else {}
     if (clip(different) != different).mean() > _FAR:
         pool["ranks"] = by_ranks(different, weight, n_components, rng)
+    if (flat := flatter(different, weight, n_components, [pool["kmeans"]])) is not None:
+        pool["axis"] = flat
     pool |= drawn
     order, z = best_start(different, weight, list(pool.values()), SPARE, rng, floor)
     return {list(pool)[order[0]]: z[place]}, True

@@ -6,17 +6,22 @@ responsibilities are linear in the rows, and the mean of xᵀW⁻¹x is tr W⁻�
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from blockmix.em.loop import SPARE
 from blockmix.partition import FloatArray, IntArray
-from blockmix.starts.clusterings import SEEDS, filled, nearest_seed, principal_scores
+from blockmix.starts.clusterings import distinct, filled, nearest_seed, principal_scores
 
 _FLAT = 2  # axes of either kind that are cut for short EM
+_SEEDS = 16  # drawn partitions
 _STEPS = 5  # of one-dimensional k-means
-_FEW, _MORE, _KEPT = 6, 14, 4  # sweeps of all starts, further ones of the best, and how many these are
-_GAIN = 1.0  # log-likelihood from which one partition is likelier than another
-_LEAST = 1e-3  # variance within the clusters, of whitened rows
+_FEW, _MORE, _KEPT = 5, 10, 4  # sweeps of all starts, further ones of the best, and how many these are
+_ROWS_PER_COLUMN, _COLUMNS = 4, 64  # of which one covariance can judge: at least, and at most
+_SOME_ROWS = 5000  # that are searched at most
+_GAIN = 5.0  # log-likelihood from which one partition is likelier than another
+_LEAST = 1e-2  # variance within the clusters, of whitened rows
 
 
 def whitened(X: FloatArray, weights: FloatArray) -> FloatArray:
@@ -75,26 +80,45 @@ def flatter(X: FloatArray, weights: FloatArray, n_components: int, known: list[F
 
 def likelier(
     X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState, known: FloatArray
-) -> FloatArray | None:
-    """Responsibilities (N, G) that EM with one full covariance prefers to those that it ends at from known ones, or None.
+) -> tuple[FloatArray, float] | None:
+    """Responsibilities (N, G) that are likelier under one covariance than known ones after EM, and by how much.
 
-    It begins with the cuts along single axes, and with drawn seeds among the rows as they are, which find small
-    clusters far from the others. A component of at most 5 rows counts against its start.
+    EM begins with the cuts along single axes, and with drawn seeds among the rows as they are, which find small
+    clusters far from the others. A component of at most 5 rows counts against its start. None if there are none,
+    and of few rows or many columns, where one full covariance cannot judge.
     """
-    white = whitened(X, weights).astype(np.float32)
-    labels = cuts(white, weights, n_components, _FLAT)
-    labels += [nearest_seed(X, weights, n_components, rng) for _ in range(SEEDS)]
-    partitions = [known, *(filled(each, X, weights, n_components) for each in labels)]
+    if len(X) < _ROWS_PER_COLUMN * X.shape[1] or X.shape[1] > _COLUMNS:
+        return None
+    different, weight, place = distinct(X, weights, n_components)
+    some = np.zeros(len(different), dtype=np.intp)  # a row of each kind
+    some[place[::-1]] = np.arange(len(X))[::-1]
+    white = whitened(different, weight).astype(np.float32)
+    labels = cuts(white, weight, n_components, _FLAT)
+    labels += [nearest_seed(different, weight, n_components, rng) for _ in range(_SEEDS)]
+    partitions = [known[some], *(filled(each, different, weight, n_components) for each in labels)]
     z = np.stack([partition.T for partition in partitions], axis=1).astype(np.float32)
-    share = (weights / weights.sum()).astype(np.float32)
-    least, total = SPARE / float(weights.sum()), float(weights.sum())
+    total = float(weight.sum())
+    share, least = (weight / total).astype(np.float32), SPARE / total
     z, value, thin = pooled_em(white, share, z, _FEW, least)
     order = np.lexsort((-value, thin))[:_KEPT]
     order = np.append(order[order != 0], 0)
     z, value, thin = pooled_em(white, share, z[:, order], _MORE, least)
     best = int(np.lexsort((-value, thin))[0])
-    better = thin[best] < thin[-1] or (value[best] - value[-1]) * total > _GAIN
-    return z[:, best].T.astype(X.dtype) if better else None
+    gain = float(value[best] - value[-1]) * total
+    better = thin[best] < thin[-1] or gain > _GAIN
+    return (z[:, best].T[place].astype(X.dtype), gain) if better else None
+
+
+def likelier_labels(X: FloatArray, weights: Any, labels: IntArray, seed: int) -> tuple[IntArray, float] | None:
+    """The same for labels of rows in memory, which may have missing values; None of very many rows."""
+    if len(X) > _SOME_ROWS:
+        return None
+    counted = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+    scale = np.nanstd(X, axis=0)
+    standard = np.nan_to_num((X - np.nanmean(X, axis=0)) / np.where(scale > 0, scale, 1.0))
+    z = np.eye(int(labels.max()) + 1)[labels]
+    found = likelier(standard, counted, z.shape[1], np.random.RandomState(seed), z)
+    return None if found is None else (found[0].argmax(axis=1), found[1])
 
 
 def pooled_em(
