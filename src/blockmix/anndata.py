@@ -90,7 +90,7 @@ def fit(
     array([[1, 1, 2, 2],
            [1, 1, 2, 2]])
     """
-    source = {"layer": layer, "use_rep": use_rep, "mask_var": mask_var}
+    source: dict[str, Any] = {"layer": layer, "use_rep": use_rep, "mask_var": mask_var}
     X, fitted = _rows(adata, **source)
     if use_rep is None:
         _warn_of_counts(X)

@@ -249,7 +249,7 @@ WEIGHTS, MEANS, BLOCKS = "_parameters/weights", "_parameters/means", "_parameter
         ),
         ("shapes", "_parameters/blocks/states/items/0/0", 1, "the state of block 1 holds other than finite numbers"),
         ("shapes", "_parameters/blocks/shapes/items", [[]], "there is not one shape for each block"),
-        ("shapes", "_parameters/blocks/shapes/items/0/items/0/n_factors", 0, "a block has 0 factors"),
+        ("shapes", "_parameters/blocks/shapes/items/0/items/0/n_factors", 0, "no factors"),
         # Factors, covariances and topics.
         ("factor", "_parameters/factor_variances", put((0, 0), -0.1), "factor variances are not all ≥ 0"),
         ("factor", "_parameters/noise", put((0, 0), 0), "noise variances are not all > 0"),
@@ -264,7 +264,7 @@ WEIGHTS, MEANS, BLOCKS = "_parameters/weights", "_parameters/means", "_parameter
         ("topics", "topics_", [], "IndexError: "),
         ("topics", "_lexicon/idf", put(0, np.nan), "there are not 10 weights of terms"),
         ("topics", "_lexicon/columns", put(0, 10), "the terms are not in the vocabulary"),
-        ("topics", "_lexicon/vocabulary", ["good"] * 10, "the vocabulary does not have 10 terms"),
+        ("topics", "_lexicon/words/items/0", ["good"] * 10, "the vocabulary does not have 10 terms"),
     ],
 )
 def test_an_impossible_value_is_refused(name: str, path: str, value: Any, sentence: str, tmp_path: Path) -> None:

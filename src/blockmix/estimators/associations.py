@@ -169,8 +169,8 @@ def associations(targets: Sequence[Target], traits: Sequence[Trait], circular: M
     if np.isfinite(p).any():
         frame.loc[np.isfinite(p), "q"] = false_discovery_control(p[np.isfinite(p)])
     frame["trait"], frame["what"] = [trait.name for trait, _ in pairs], [target.name for _, target in pairs]
-    for name, place in (("cluster", 1), ("group", 2)):
-        frame[name] = pandas.array([target[place] + 1 or None for _, target in pairs], dtype="Int64")
+    for name, place in (("cluster", "component"), ("group", "group")):
+        frame[name] = pandas.array([getattr(target, place) + 1 or None for _, target in pairs], dtype="Int64")
     return frame[["trait", "what", "cluster", "group", "kind", "estimate", "low", "high", "n", "p", "q", "note"]]
 
 

@@ -131,7 +131,8 @@ def compare(
     for a, b in combinations(parts, 2):
         groups += _pair(a, b, names, n_resamples if known else 0, rng)
         means.append(pandas.DataFrame(_means(a, b, names, known)))
-    heads = "own other group columns size fate kept r_own r_other difference low high p".split()
+    figures = ["kept", "r_own", "r_other", "difference", "low", "high", "p"]
+    heads = ["own", "other", "group", "columns", "size", "fate", *figures]
     frame, columns = pandas.DataFrame(groups, columns=heads), pandas.concat(means, ignore_index=True)
     # Groups share columns and rows, so that their p-values depend on each other: Benjamini and Yekutieli's rate.
     frame["q"] = false_discovery_control(frame["p"].to_numpy(float), method="by") if known and len(frame) else np.nan

@@ -119,11 +119,12 @@ def _check(model: Any) -> None:
 
 def _try(model: Any) -> None:
     """Refuse a model that fails to say what it found, or to judge rows."""
+    values: Any = 0.0
     if isinstance(model, TopicBiclustering):
         model.summary()
-        takes_texts = model._lexicon.vectorizer is not None and not model._is_embedded
-        texts = [" ".join(model.terms_)]
-        values = [*model.predict_proba(texts)[0], *model.transform(texts)[0]] if takes_texts else 0.0
+        if model._lexicon.vectorizer is not None and not model._is_embedded:
+            texts = [" ".join(model.terms_)]
+            values = [*model.predict_proba(texts)[0], *model.transform(texts)[0]]
     elif isinstance(model, BlockDiagonalCovariance):
         model.describe()
         values = model.mahalanobis(model.location_[None])

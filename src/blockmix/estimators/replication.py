@@ -115,8 +115,8 @@ def replicate(model: Any, X_new: Any, *, random_state: RandomState = None) -> Re
             shift = (np.nansum(part, axis=0) / counts - means[g]) / deviations
         distance = float(np.sqrt(np.mean(shift[counts > 0] ** 2))) if counts.any() else np.nan
         clusters.append((g + 1, len(part), len(part) / len(rows), float(shares[g]), distance))
-    heads = "cluster group columns size rows gain se r_fit r_new z signs verdict".split()
-    of_clusters, frame = "cluster rows share share_fit distance".split(), needed("pandas", "app").DataFrame
+    heads = ["cluster", "group", "columns", "size", "rows", "gain", "se", "r_fit", "r_new", "z", "signs", "verdict"]
+    of_clusters, frame = ["cluster", "rows", "share", "share_fit", "distance"], needed("pandas", "app").DataFrame
     return Replication(frame(groups, columns=heads), frame(clusters, columns=of_clusters))
 
 
@@ -215,7 +215,7 @@ def plan(
                 callback(number * n_draws + i + 1, len(sizes) * n_draws)
         errors = shares.std(axis=0) / np.sqrt(n_draws)
         lines.append((n, *np.stack([shares.mean(axis=0), errors], axis=1).ravel()))
-    heads = "n_rows groups groups_se clusters clusters_se".split()
+    heads = ["n_rows", "groups", "groups_se", "clusters", "clusters_se"]
     return needed("pandas", "app").DataFrame(lines, columns=heads)
 
 

@@ -112,17 +112,13 @@ def _mixture(weights: Any, means: Any, blocks: Any, degrees_of_freedom: Any) -> 
     return Parameters(weights, means, blocks, freedom)
 
 
-def _check_factor_block(block: FactorBlock) -> None:
-    require(type(block.n_factors) is int and block.n_factors >= 1, f"a block has {block.n_factors!r} factors")
-
-
 def _check_resolution(resolution: Resolution) -> None:
     """Refuse positions that compiled loops would look up beyond the arrays, and variances that are negative."""
     columns, first, values = resolution.columns, resolution.first, resolution.values
     D, n = len(columns), len(values)
-    require(is_label(columns, (D,), 2**31) and is_label(first, (D + 1,), n + 1), "the resolution has no columns")
     # Compiled loops would mix unsigned positions with signed ones to floating point.
-    require(columns.dtype.kind == first.dtype.kind == "i", "the resolution has no columns")
+    numbered = is_label(columns, (D,), 2**31) and is_label(first, (D + 1,), n + 1)
+    require(numbered and columns.dtype.kind == first.dtype.kind == "i", "the resolution has no columns")
     # It is estimated from some 2000 rows, so a column has no more values.
     sizes = np.diff(first.astype(np.int64))
     right = (np.diff(columns.astype(np.int64)) > 0).all() and ((sizes >= 1) & (sizes <= 4096)).all()
@@ -153,33 +149,24 @@ def _check_components(weights: FloatArray, means: FloatArray) -> tuple[int, int]
 
 def _lexicon_arguments(lexicon: Lexicon) -> dict[str, Any]:
     # The vectorizer is the default one: another is a parameter of the estimator, which cannot be saved.
-    vectorizer = lexicon.vectorizer
-    words = None if vectorizer is None else [str(term) for term in vectorizer.get_feature_names_out()]
-    return {
-        "vocabulary": words,
-        "stop_words": None if vectorizer is None else vectorizer.stop_words,
-        "ngrams": 1 if vectorizer is None else vectorizer.ngram_range[1],
-        "characters": vectorizer is not None and vectorizer.token_pattern == PAIR,
-        "idf": getattr(lexicon.weighting, "idf_", None),
-        "columns": lexicon.columns,
-        "n_vocabulary": lexicon.n_vocabulary,
-        "unit": lexicon.unit,
-    }
+    v, words = lexicon.vectorizer, None
+    if v is not None:
+        terms = [str(term) for term in v.get_feature_names_out()]
+        words = terms, v.stop_words, v.ngram_range[1], v.token_pattern == PAIR
+    others = {"columns": lexicon.columns, "n_vocabulary": lexicon.n_vocabulary, "unit": lexicon.unit}
+    return {"words": words, "idf": getattr(lexicon.weighting, "idf_", None), **others}
 
 
-def _lexicon(
-    vocabulary: Any, stop_words: Any, ngrams: Any, characters: Any, idf: Any, columns: Any, n_vocabulary: Any, unit: Any
-) -> Any:
+def _lexicon(words: Any, idf: Any, columns: Any, n_vocabulary: Any, unit: Any) -> Any:
     """The lexicon with the default vectorizer and these weights of terms, checked."""
-    v, t = n_vocabulary, np.size(columns)
-    require(isinstance(v, int) and is_label(columns, (t,), v), "the terms are not in the vocabulary")
+    v, weighting, vectorizer = n_vocabulary, FunctionTransformer(accept_sparse=True), None
+    require(isinstance(v, int) and is_label(columns, (np.size(columns),), v), "the terms are not in the vocabulary")
     require(idf is None or is_real(idf, (v,)), f"there are not {v} weights of terms")
-    require(isinstance(unit, bool) and isinstance(characters, bool), "the weights of documents are not known")
-    weighting, vectorizer = FunctionTransformer(accept_sparse=True), None
     if idf is not None:
         weighting = TfidfTransformer(norm=None) if unit else RelativeTfidf()
         weighting.idf_ = idf
-    if vocabulary is not None:
+    if words is not None:
+        vocabulary, stop_words, ngrams, characters = words
         different = all(isinstance(word, str) for word in vocabulary) and len(set(vocabulary)) == len(vocabulary) == v
         require(different, f"the vocabulary does not have {v} terms")
         vectorizer = default_vectorizer(stop_words, ngrams, characters).set_params(vocabulary=vocabulary)
@@ -202,7 +189,7 @@ VALUES = Codecs(
         Codec(Parameters, build=_mixture),
         Codec(FactorParameters, _check_factor_mixture),
         Codec(Resolution, _check_resolution),
-        Codec(FactorBlock, _check_factor_block),
+        Codec(FactorBlock, lambda block: require(type(block.n_factors) is int and block.n_factors > 0, "no factors")),
         *map(Codec, (LoopState, Split, FullBlock, TreeBlock, Topic, Space, SmoothMixture)),
         Codec(Lexicon, None, _lexicon_arguments, _lexicon),
         *map(Codec, (*GROUPINGS.values(), *RULES.values())),

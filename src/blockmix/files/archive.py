@@ -170,9 +170,8 @@ def _check_members(members: list[ZipInfo], size: int) -> None:
 
 def _array(archive: ZipFile, info: ZipInfo) -> NDArray[Any]:
     with archive.open(info) as member:
-        version = npy.read_magic(member)
-        header = npy.read_array_header_1_0(member) if version == (1, 0) else npy.read_array_header_2_0(member)
-        shape, _, dtype = header
+        read = npy.read_array_header_1_0 if npy.read_magic(member) == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(member)
         # Checked before anything is allocated: a header may claim any size.
         plain, claimed = dtype.kind in PLAIN and dtype.itemsize > 0, math.prod(shape) * dtype.itemsize
         if not plain or min(shape, default=0) < 0 or claimed != info.file_size - member.tell():
