@@ -132,20 +132,16 @@ def coded(name: str, values: Any) -> Trait:
 
 def equal_columns(rows: Rows, traits: Sequence[Trait], names: Sequence[str]) -> dict[str, str]:
     """Traits that took part in the fit and the column they are, by name or because they hold the same values."""
-    numbers = np.stack([_numbers(trait) for trait in traits], axis=1)
+    # The codes of a category of more than two values are no numbers.
+    known = [one.present & (not one.is_category or one.values.max(initial=0) < 2) for one in traits]
+    numbers = np.stack([np.where(own, one.values, np.nan) for own, one in zip(known, traits, strict=True)], axis=1)
+    numbers -= np.nansum(numbers, axis=0) / np.maximum(np.sum(known, axis=1), 1)
     n, sx, st, sxx, stt, sxt = rows.measured().map_sum(partial(_cross_moments, traits=numbers))
     with np.errstate(divide="ignore", invalid="ignore"):
         r = (sxt - sx * st / n) / np.sqrt((sxx - sx**2 / n) * (stt - st**2 / n))
     same = (np.abs(np.where(np.isfinite(r), r, 0)) > 1 - _EQUAL) & (n > 2)
     columns = {one.name: names[int(equal.argmax())] for one, equal in zip(traits, same.T, strict=True) if equal.any()}
     return columns | {trait.name: trait.name for trait in traits if trait.name in names}
-
-
-def _numbers(trait: Trait) -> FloatArray:
-    """Values of a trait to compare with columns; the codes of a category of more than two values are no numbers."""
-    if not trait.is_category:
-        return trait.values - np.nanmean(trait.values) if trait.present.any() else trait.values
-    return np.where(trait.present & (trait.values.max(initial=0) < 2), trait.values, np.nan).astype(float)
 
 
 def _cross_moments(chunk: Chunk, traits: FloatArray) -> FloatArray:
@@ -184,9 +180,8 @@ def _effect(trait: Trait, target: Target, column: str | None) -> Effect:
         return lacking(f"fewer than {_LEAST_ROWS} rows have a value")
     if a.min() == a.max() or b.min() == b.max():
         return lacking("all values are equal" if a.min() == a.max() else f"one value of {target.name} in these rows")
-    sides = [
-        np.unique(v, return_inverse=True)[1] if codes else v for v, codes in ((a, trait.is_category), (b, of_clusters))
-    ]
+    a = np.unique(a, return_inverse=True)[1] if trait.is_category else a
+    sides = [a, np.unique(b, return_inverse=True)[1] if of_clusters else b]
     n_values = [int(v.max()) + 1 if v.dtype.kind in "iu" else 2 for v in sides]
     if max(n_values) > _MOST_VALUES * n:
         return lacking("nearly as many values as rows")
@@ -220,17 +215,14 @@ def _p_value(sides: Sequence[NDArray[Any]], first: float, second: float) -> floa
     n = len(sides[0])
     A, B = (_directions(v if v.dtype.kind in "iu" else ndtri((rankdata(v) - 0.5) / n)) for v in sides)
     share = float(((A.T @ B) ** 2).sum())
-    if n * np.prod([_rarest(v) for v in sides]) < _LEAST_EXPECTED:
+    # Of each side, the rarest code, or the numbers that are not the most frequent one if that holds half of them.
+    counts = [(v.dtype.kind in "iu", np.unique(v, return_counts=True)[1] / n) for v in sides]
+    rarest = [c.min() if codes else 1 - c.max() if c.max() > 0.5 else 1.0 for codes, c in counts]
+    if n * np.prod(rarest) < _LEAST_EXPECTED:
         return _permuted(A, B, share)
-    if all(v.dtype.kind in "iu" for v in sides):
+    if all(codes for codes, _ in counts):
         return float(chdtrc(first, n * share))
     return float(fdtrc(first, second, share / max(1 - share, np.finfo(float).tiny) * second / first))
-
-
-def _rarest(values: NDArray[Any]) -> float:
-    """Share of the rarest code, or of the numbers that are not the most frequent one if that holds half of them."""
-    counts = np.unique(values, return_counts=True)[1] / len(values)
-    return float(counts.min()) if values.dtype.kind in "iu" else float(1 - counts.max()) if counts.max() > 0.5 else 1.0
 
 
 def _permuted(A: FloatArray, B: FloatArray, share: float) -> float:

@@ -22,6 +22,7 @@ from blockmix import plotting
 from blockmix.estimators.answer import group_numbers
 from blockmix.estimators.validation import check_whole, matrix
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
+from blockmix.plotting.views import correlations_of
 from blockmix.rows.files import needed
 
 if TYPE_CHECKING:
@@ -224,14 +225,6 @@ def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.ra
 def _strength(scaled: FloatArray, present: FloatArray) -> float:
     """Mean |r| of the pairs of columns."""
     return float(np.abs(correlations_of(scaled, present)[np.triu_indices(scaled.shape[1], 1)]).mean())
-
-
-def correlations_of(scaled: FloatArray, present: FloatArray) -> FloatArray:
-    """Correlations of centered columns, 0 where values are missing, over the rows that have both, shape (p, p)."""
-    squares = (scaled**2).T @ present
-    R = np.asarray(scaled.T @ scaled / np.sqrt(np.maximum(squares * squares.T, np.finfo(float).tiny)))
-    np.fill_diagonal(R, 1)
-    return R
 
 
 def _fate(columns: IntArray, other: Partition) -> tuple[str, float]:

@@ -64,10 +64,8 @@ def _tables(
         return [chunk.X.copy() for _ in numbers]
     tables = []
     for number in numbers:
-        if number is None:
-            values = expected(cast, density, z)
-        else:
-            values = _drawn(cast, density, z, u, np.random.default_rng([seed, number, chunk.place.start]))
+        rng = None if number is None else np.random.default_rng([seed, number, chunk.place.start])
+        values = expected(cast, density, z) if rng is None else _drawn(cast, density, z, u, rng)
         tables.append(np.where(np.isnan(chunk.X), values.astype(chunk.X.dtype), chunk.X))
     return tables
 

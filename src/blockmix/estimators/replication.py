@@ -21,9 +21,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.estimators.answer import group_numbers
-from blockmix.estimators.comparison import correlations_of, scaled_rows
+from blockmix.estimators.comparison import scaled_rows
 from blockmix.estimators.validation import check_whole, is_elsewhere, matrix
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
+from blockmix.plotting.views import correlations_of
 from blockmix.rows.files import needed
 
 _LEAST_ROWS = 10  # of a cluster among the new rows, for a verdict

@@ -56,17 +56,14 @@ def mixture_stability(
     if n_refits and not rows.is_array:
         raise ValueError(f"n_refits={n_refits} needs rows in memory: give n_refits=0 to resample column groups only")
     if n_refits and rows.n_rows != len(model.row_labels_):
-        raise ValueError(
-            f"X has {rows.n_rows} rows, but the model was fitted to {len(model.row_labels_)}: give the rows of the fit,"
-            " or n_refits=0"
-        )
+        fitted = f"the model was fitted to {len(model.row_labels_)}: give the rows of the fit, or n_refits=0"
+        raise ValueError(f"X has {rows.n_rows} rows, but {fitted}")
     codes, total = _unit_codes(units, rows.n_rows), n_resamples + n_refits
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
     family = model._family(rows, np.ones(rows.n_columns))
     with one_blas_thread():
-        resampled = _resampled_groups(rows, parameters, family, n_resamples, codes, rng)
-        resampled = _reported(resampled, 0, total, callback)
+        resampled = _reported(_resampled_groups(rows, parameters, family, n_resamples, codes, rng), 0, total, callback)
         stability = column_stability(model._parameters.blocks.layout.distinct, resampled, column_names(model))
     if not n_refits or stability.n_resamples < n_resamples:  # an interrupt
         return stability
@@ -216,10 +213,10 @@ def _unit_codes(units: ArrayLike | None, n_rows: int) -> IntArray | None:
         raise ValueError(f"units has shape {given.shape}: give one unit for each of the {n_rows} rows")
     if any(unit is None or unit != unit for unit in given.tolist()):
         raise ValueError("units has missing values: give each row a unit, such as a number of its own")
-    names, codes = np.unique(given, return_inverse=True)
-    if len(names) < 2:
+    codes: IntArray = np.unique(given, return_inverse=True)[1]
+    if codes.max() == 0:
         raise ValueError("all rows are of one unit: at least two are needed to reweight them at random")
-    return np.asarray(codes)
+    return codes
 
 
 def _row_weights(codes: IntArray | None, n_rows: int, rng: np.random.Generator) -> FloatArray:
@@ -254,9 +251,8 @@ def _resampled_groups(
             yield family.proposals(full_scatter(replace(rows, weights=weights), parameters, z=z), parameters)
         return
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // size))
-    density = parameters.density(rows.has_missing)
-    settings = {"density": density, "n": n_covariances, "z": z, "codes": codes, "n_buckets": n_buckets}
-    buckets = rows.map_sum(partial(_chunk_buckets, **settings))
+    settings = {"n": n_covariances, "z": z, "codes": codes, "n_buckets": n_buckets}
+    buckets = rows.map_sum(partial(_chunk_buckets, density=parameters.density(rows.has_missing), **settings))
     names = [field.name for field in fields(Statistics) if getattr(buckets[0], field.name) is not None]
     stacked = {name: np.stack([getattr(bucket, name) for bucket in buckets]) for name in names}
     step = max(1, _NUMBERS // size)
@@ -277,8 +273,5 @@ def _chunk_buckets(
     """
     number = np.arange(chunk.place.start, chunk.place.start + len(chunk.X)) if codes is None else codes[chunk.place]
     bucket = number if number.max() < n_buckets else (number * 2654435761 % 2**32) % n_buckets
-    order = np.argsort(bucket, kind="stable")
-    parts = np.split(order, np.searchsorted(bucket[order], np.arange(1, n_buckets)))
-    components = range(len(density.level))
-    each = [chunk_scatter(chunk.take(part), density, n, components, z) for part in parts]
-    return np.array(each, dtype=object)
+    parts, components = (np.flatnonzero(bucket == b) for b in range(n_buckets)), range(len(density.level))
+    return np.array([chunk_scatter(chunk.take(part), density, n, components, z) for part in parts], dtype=object)

@@ -149,7 +149,8 @@ class Stability:
         if not 0 <= component < max(n, len(self.clusters or ())):
             raise ValueError(f"component={component} must be from 0 to {n - 1}")
         g, title = (component, f"cluster {component + 1}") if n > 1 else (0, "")
-        return plotting.share_heatmap(self.pairs[g], self.partitions[g], names=self.names, title=title, ax=ax)
+        settings: dict[str, Any] = {"names": self.names, "title": title, "shares": True, "ax": ax}
+        return plotting.correlation_heatmap(self.pairs[g], self.partitions[g], **settings)
 
     def words(self, group: GroupStability) -> str:
         """The line that a page or a terminal shows for a group: "5 columns always together, alcohol joins in 64"."""

@@ -5,12 +5,7 @@ color-blind safe, signed data are centered at zero, and tables with thousands of
 a figure. matplotlib is imported with the first figure.
 """
 
-from blockmix.plotting.curves import (
-    dendrogram,
-    group_comparison,
-    row_map,
-    selection_curve,
-)
+from blockmix.plotting.curves import dendrogram, group_comparison, row_map, selection_curve
 from blockmix.plotting.heatmaps import (
     association_heatmap,
     checkerboard,
@@ -19,7 +14,6 @@ from blockmix.plotting.heatmaps import (
     importance_heatmap,
     linked_correlations,
     means_heatmap,
-    share_heatmap,
 )
 from blockmix.plotting.style import style
 
@@ -35,6 +29,5 @@ __all__ = [
     "means_heatmap",
     "row_map",
     "selection_curve",
-    "share_heatmap",
     "style",
 ]

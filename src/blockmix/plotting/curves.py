@@ -51,9 +51,8 @@ def dendrogram(
         raise ValueError(f"n_groups={n_groups} must be from 1 to {p}, the number of columns")
     partition = Partition(np.arange(p)) if n_groups is None else cut(tree, n_groups)
     lines, colors = _branches(tree, partition)
-    ax.add_collection(
-        LineCollection(lines, colors=colors, linewidths=1.2 if p <= 200 else 0.6, rasterized=p > _MAX_BRANCHES)
-    )
+    width, many = 1.2 if p <= 200 else 0.6, p > _MAX_BRANCHES
+    ax.add_collection(LineCollection(lines, colors=colors, linewidths=width, rasterized=many))
     heights = np.concatenate([[0.0], tree[:, 2], [tree[:, 2].max(initial=1e-9) * 1.05]])
     if n_groups is not None:
         level = (heights[p - n_groups] + heights[p - n_groups + 1]) / 2
@@ -111,10 +110,8 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
         label = ", ".join([str(getattr(row, line)), *(f"{key}={value}" for key, value in row.kind.items())])
         curves.setdefault(label, []).append((getattr(row, x), getattr(row, name)))
     for i, (label, places) in enumerate(curves.items()):
-        color = group_color(i)
-        ax.plot(
-            *np.transpose(sorted(places)), color=color, marker=_MARKERS[i % len(_MARKERS)], markersize=5, label=label
-        )
+        look: dict[str, Any] = {"color": group_color(i), "marker": _MARKERS[i % len(_MARKERS)], "markersize": 5}
+        ax.plot(*np.transpose(sorted(places)), label=label, **look)
     if rows:
         best = min([row for row in rows if row.sound] or rows, key=lambda row: getattr(row, name))
         place = (getattr(best, x), getattr(best, name))
@@ -139,11 +136,7 @@ def _finished(ax: Axes, label: str, title: str, numbers: str = "") -> Axes:
 
 
 def group_comparison(
-    column_labels: IntArray,
-    *,
-    names: Sequence[str] | None = None,
-    title: str = "",
-    ax: Axes | None = None,
+    column_labels: IntArray, *, names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None
 ) -> Axes:
     """Column groups of each cluster; groups that share most columns have the same number and color.
 
@@ -210,17 +203,9 @@ def row_map(
     """
     ax = axes_or_new(ax, 6.5, 4.5)
     for g, name in enumerate(clusters):
+        look: dict[str, Any] = {"marker": _MARKERS[g % 8], "color": current().clusters[g % 8], "label": name}
         x, y = (axis[labels == g] for axis in axes)
-        size = 5 if len(labels) > 1000 else 14
-        ax.scatter(
-            x,
-            y,
-            s=size,
-            marker=_MARKERS[g % 8],
-            color=current().clusters[g % 8],
-            label=name,
-            rasterized=len(labels) > 5000,
-        )
+        ax.scatter(x, y, s=5 if len(labels) > 1000 else 14, rasterized=len(labels) > 5000, **look)
     place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": min(4, len(clusters))}
     ax.legend(fontsize=points(8), frameon=False, **place)
     ax.set_xlabel(names[0])

@@ -24,6 +24,7 @@ def correlation_heatmap(
     *,
     names: Sequence[str] | None = None,
     title: str = "",
+    shares: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
     """Correlation matrix with its columns in group order and a frame around each group.
@@ -37,12 +38,14 @@ def correlation_heatmap(
     names : sequence of str, optional
         Column names; shown up to 60 columns.
     title : str
+    shares : bool
+        Whether R holds no correlations but shares of resamples in which two columns are in one group, from 0 to 1.
     ax : Axes, optional
         Where to draw; by default a new figure.
     """
     ax = axes_or_new(ax, 6, 5.5)
-    image = _draw_matrix(ax, R, partition, names, title)
-    color_scale(image, ax, "correlation")
+    image = _draw_matrix(ax, R, partition, names, title, shares)
+    color_scale(image, ax, "share of resamples in one group" if shares else "correlation")
     return ax
 
 
@@ -130,39 +133,8 @@ def linked_correlations(
     return np.asarray(axes)
 
 
-def share_heatmap(
-    shares: FloatArray,
-    partition: Partition,
-    *,
-    names: Sequence[str] | None = None,
-    title: str = "",
-    ax: Axes | None = None,
-) -> Axes:
-    """Shares of resamples in which two columns are in one group, in group order with frames, from 0 to 1.
-
-    Parameters
-    ----------
-    shares : array of shape (p, p)
-    partition : Partition
-        The fitted column groups.
-    names : sequence of str, optional
-        Column names; shown up to 60 columns.
-    title : str
-    ax : Axes, optional
-    """
-    ax = axes_or_new(ax, 6, 5.5)
-    image = _draw_matrix(ax, shares, partition, names, title, shares=True)
-    color_scale(image, ax, "share of resamples in one group")
-    return ax
-
-
 def _draw_matrix(
-    ax: Axes,
-    R: FloatArray,
-    partition: Partition,
-    names: Sequence[str] | None,
-    title: str,
-    shares: bool = False,
+    ax: Axes, R: FloatArray, partition: Partition, names: Sequence[str] | None, title: str, shares: bool = False
 ) -> Any:
     """Draw a matrix in group order, of correlations or of shares from 0 to 1."""
     from matplotlib.patches import Rectangle
@@ -262,12 +234,7 @@ def checkerboard(
 
 
 def importance_heatmap(
-    importance: FloatArray,
-    groups: Sequence[str],
-    topics: Sequence[str],
-    *,
-    title: str = "",
-    ax: Axes | None = None,
+    importance: FloatArray, groups: Sequence[str], topics: Sequence[str], *, title: str = "", ax: Axes | None = None
 ) -> Axes:
     """Importance of term groups for topics in percent of the average, one row per group and one column per topic.
 

@@ -58,22 +58,18 @@ def component_view(block: Blocks, X: FloatArray | None, weights: FloatArray | No
     that of the rows that have both.
     """
     estimated, observed, total = correlation(block.dense()), None, None
-    if X is not None and np.isnan(X).any():
-        observed = _pairwise_correlation(X, np.ones(len(X)) if weights is None else weights)
-    elif X is not None:
-        for start in range(0, len(X), _CHUNK):  # in chunks: selecting and centering the rows copies them
-            rows, counts = X[start : start + _CHUNK], None if weights is None else weights[start : start + _CHUNK]
-            if counts is not None:
-                counted = counts > 1e-9  # rows of other components would only cost time
-                rows, counts = rows[counted], counts[counted]
-            moments = Moments.of(rows.astype(float, copy=False), counts)
+    if X is not None:
+        weights = np.ones(len(X)) if weights is None else weights
+        if np.isnan(X).any():
+            observed = _pairwise_correlation(X, weights)
+        for start in range(0, len(X) if observed is None else 0, _CHUNK):  # in chunks, because rows are copied
+            part = slice(start, start + _CHUNK)
+            counted = weights[part] > 1e-9  # rows of other components would only cost time
+            moments = Moments.of(X[part][counted].astype(float, copy=False), weights[part][counted])
             total = moments if total is None else total.merge(moments)
-        assert total is not None
-        S = total.scatter
-        varies = S.diagonal() > 0
-        S = np.where(varies[:, None] & varies, S, 0.0)
-        np.fill_diagonal(S, np.where(varies, S.diagonal(), 1.0))
-        observed = correlation(S)
+        if total is not None:
+            deviations = np.sqrt(total.scatter.diagonal())
+            observed = _scaled(total.scatter, np.outer(deviations, deviations))
     common, remaining = None, estimated if observed is None else observed
     if block.common.size:
         loadings = block.common / np.sqrt(block.variances)[:, None]
@@ -91,9 +87,18 @@ def _pairwise_correlation(X: FloatArray, weights: FloatArray) -> FloatArray:
     root = np.sqrt(weights)[:, None]
     total = np.maximum(weights @ present, np.finfo(float).tiny)
     Z = np.where(present > 0, X - (weights @ np.nan_to_num(X.astype(float))) / total, 0.0) * root
+    return correlations_of(Z, present)
+
+
+def correlations_of(Z: FloatArray, present: FloatArray) -> FloatArray:
+    """Correlations of centered columns, 0 where values are missing, over the rows that have both, shape (p, p)."""
     squares = (Z**2).T @ present
-    norms = np.sqrt(squares * squares.T)
-    R: FloatArray = np.divide(Z.T @ Z, norms, out=np.zeros_like(norms), where=norms > 0)
+    return _scaled(Z.T @ Z, np.sqrt(squares * squares.T))
+
+
+def _scaled(products: FloatArray, norms: FloatArray) -> FloatArray:
+    """Correlations: products over their norms, 0 where these are, shape (p, p)."""
+    R = np.clip(products / np.maximum(norms, np.finfo(float).tiny), -1, 1)
     np.fill_diagonal(R, 1.0)
     return R
 

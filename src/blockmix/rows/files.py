@@ -21,7 +21,7 @@ from scipy.sparse import issparse
 
 from blockmix.partition import FloatArray
 from blockmix.rows.rows import Rows, chunk_rows, places
-from blockmix.rows.streamed import Piece, StreamedRows, factory_source, sparse_source
+from blockmix.rows.streamed import Piece, StreamedRows, factory_source, readable, sparse_source
 
 _BUFFER = 2**20  # bytes that are read ahead of a column: without a buffer a whole row group would be in memory
 
@@ -174,19 +174,15 @@ class Parquet(PyarrowTable):
             column_types(path, file.schema_arrow, self.names)
             for group in range(file.num_row_groups):
                 name = f"{path}, row group {group}"
-                try:
+                with readable(name):
                     for batch in file.iter_batches(chunk_rows(self.n_columns), [group], self.names):
                         yield Piece(name, batch.num_rows, partial(side_by_side, batch, self.names))
-                except Exception as error:
-                    raise ValueError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _file(path: Path) -> Any:
     parquet = _pyarrow("pyarrow.parquet", path)
-    try:
+    with readable(path):
         return parquet.ParquetFile(path, buffer_size=_BUFFER)
-    except Exception as error:
-        raise ValueError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _pyarrow(module: str, path: str | os.PathLike[str]) -> Any:
@@ -252,10 +248,8 @@ class Arrow(PyarrowTable):
         file = self._open(self.names)
         for number in range(file.num_record_batches):
             name = f"{self.path}, record batch {number}"
-            try:
+            with readable(name):
                 batch = file.get_batch(number)
-            except Exception as error:
-                raise ValueError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
             for first in range(0, batch.num_rows, chunk_rows(self.n_columns)):
                 part = batch.slice(first, chunk_rows(self.n_columns))
                 yield Piece(name, part.num_rows, partial(side_by_side, part, self.names))
@@ -263,7 +257,7 @@ class Arrow(PyarrowTable):
     def _open(self, only: Sequence[str] | None = None) -> Any:
         """The file, of which only some columns are read."""
         pa, path = _pyarrow("pyarrow", self.path), str(self.files[0])
-        try:
+        with readable(self.path):
             # Not mapped: mapped pages would count as memory of the process.
             file = pa.ipc.open_file(pa.OSFile(path))
             if only is None:
@@ -271,8 +265,6 @@ class Arrow(PyarrowTable):
             fields = [file.schema.get_field_index(name) for name in only if name in file.schema.names]
             options = pa.ipc.IpcReadOptions(included_fields=fields)
             return pa.ipc.open_file(pa.OSFile(path), options=options)
-        except Exception as error:
-            raise ValueError(f"{self.path} cannot be read ({type(error).__name__}: {error})") from error
 
 
 FORMATS: dict[str, Callable[[Path], Any]] = {  # by suffix; a folder is one of Parquet files
@@ -288,10 +280,8 @@ def source_of(path: Path) -> Any:
     """The rows of a file or of a folder of Parquet files, as a `Source` that states its number of rows."""
     make = Parquet if path.is_dir() else FORMATS.get(path.suffix.lower())
     if make is None:
-        raise ValueError(
-            f"{path} is not a file that rows are read from: give .npy, .parquet, .arrow or .feather, or a folder of "
-            ".parquet files"
-        )
+        known = "give .npy, .parquet, .arrow or .feather, or a folder of .parquet files"
+        raise ValueError(f"{path} is not a file that rows are read from: {known}")
     return make(path)
 
 

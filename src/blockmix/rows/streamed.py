@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -159,15 +160,22 @@ def chunks_of(rows: Any, piece: Piece, start: int, weights: FloatArray | None) -
         yield Chunk(X, counts[here], place, rows.location, rows.scale, rows.resolution, may_miss)
 
 
+@contextmanager
+def readable(name: object) -> Iterator[None]:
+    """Raise any error of the block as a ValueError that says what cannot be read."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
+
+
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
     """Values of a piece, shape (m, p), checked against its number of rows and columns."""
-    try:
+    with readable(piece.name):
         stored = np.asarray(piece.read())
         if stored.dtype.kind == "c":
             raise TypeError("complex numbers")
         values: FloatArray = stored.astype(dtype, copy=False)
-    except Exception as error:
-        raise ValueError(f"{piece.name} cannot be read ({type(error).__name__}: {error})") from error
     if values.ndim != 2 or values.shape[1] != n_columns:
         raise ValueError(f"{piece.name} has shape {values.shape} instead of (rows, {n_columns}): all need as many")
     if len(values) != piece.n_rows:
