@@ -31,6 +31,7 @@ FOLDERS: dict[str, set[str]] = {
     "plotting": DRAWING,
     "metrics": set(),
     "estimators": FILES | FRAMES | DRAWING | {"print"},
+    "candidates": FRAMES | DRAWING,
     "selection": FILES | FRAMES | DRAWING | {"print"},
     "report": FILES | FRAMES,
     "anndata": FRAMES,

@@ -1,4 +1,4 @@
-"""Features multiply: shapes × factors × tails × missing values × shared covariance × precision × weights × source.
+"""Features multiply: shapes × factors × tails × powers × missing values × shared covariance × type × weights × source.
 
 The trace never falls, the scores of the rows sum to the log-likelihood, and rows that are read in chunks give the fit
 of the whole table. What does not go together is refused by name.
@@ -49,12 +49,15 @@ def rows(share: float, dtype: str) -> FloatArray:
 def test_every_combination_keeps_the_laws(
     shape: Any, tails: str, share: float, shared: bool, dtype: str, tmp_path: Path
 ) -> None:
-    # Weights, sources and common factors come by turns, so that each meets every value of the other axes.
+    # Weights, sources, powers and common factors come by turns, so that each meets every value of the other axes.
     X, combination = rows(share, dtype), (shape, tails, share, shared, dtype)
     places = [values.index(value) for values, value in zip(AXES.values(), combination, strict=True)]
     source = list(SOURCES)[COMBINATIONS.index(combination) % 3]  # Dask has a test of its own
     weights = np.random.default_rng(2).integers(0, 3, 240) if sum(places) % 2 else None
-    settings: dict[str, Any] = {"block_model": shape, "tails": tails, "shared_covariance": shared, "max_iter": 40}
+    columns = ("linear", "power")[(sum(places) // 2 + places[-1]) % 2]
+    X = np.exp(X / 3) if columns == "power" else X
+    settings: dict[str, Any] = {"block_model": shape, "tails": tails, "shared_covariance": shared, "columns": columns}
+    settings["max_iter"] = 40
     settings["common_factors"] = (0, 1, "auto")[COMBINATIONS.index(combination) // 2 % 3]
     model = GaussianBiclustering(2, random_state=0, **settings).fit(X, sample_weight=weights)
     trace, single = model.log_likelihood_trace_, dtype == "f4"

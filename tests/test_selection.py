@@ -128,7 +128,7 @@ def test_the_criterion_decides(criterion: str, values: list[float]) -> None:
     table = scripted([2, 3], criterion=criterion, best=(3, 1))
     assert [getattr(row, criterion) for row in table.rows] == values
     assert table.best_ is table.rows[int(np.argmin(values))]  # the first of equal ones
-    assert str(table).splitlines()[-1].startswith(f"* smallest {criterion}; ")  # the other one is level
+    assert f" clusters: smallest {criterion}; level: " in str(table).splitlines()[-1]
 
 
 @no_warnings
@@ -290,7 +290,7 @@ def test_a_degenerate_fit_is_not_chosen_while_there_is_another() -> None:
         table = scripted([1, 2, 3], best=(1, 2), degenerate=(2, 3))
     assert table.best_.n_components == 1
     assert [row.degenerate for row in table.rows] == [False, True, True]
-    assert str(table).endswith("* smallest bic of the fits with enough rows in each component")
+    assert str(table).endswith("* 1 cluster: smallest bic of the fits with enough rows in each component")
     with pytest.warns(SelectionWarning, match="^all fits are degenerate.*; the best is degenerate: too few rows$"):
         assert scripted([2], degenerate=(2,), notes=("too few rows",)).best_.n_components == 2
     with pytest.warns(SelectionWarning, match="^1 of 2 candidates have a smaller bic than the best, but components"):
@@ -337,7 +337,11 @@ def test_the_text_and_the_frame_have_the_rows(monkeypatch: pytest.MonkeyPatch) -
         f"              2              3,3     1,1          20  0.0  2.0  -0.0     0.00  converged: {'x' * 48}…\n"
         "             10                2       -           -    -    -     -     0.00  failed: no fit for 10"
     )
-    assert lines[-1] == "* smallest bic; 2 components are level (+0.0)" and repr(table) == str(table)
+    kinds = [
+        f"{G} with n_column_groups={K}" for G, K in (("2 clusters", 2), ("2 clusters", "(3, 3)"), ("1 cluster", 2))
+    ]
+    assert lines[-1] == f"* {kinds[0]}: smallest bic; level: {kinds[1]} (+0.0), {kinds[2]} (+1.0)"
+    assert repr(table) == str(table)
     frame = table.to_frame()
     numbers = ["n_parameters", "log_likelihood", "bic", "icl", "aic", "seconds", "outcome", "best"]
     assert list(frame.columns) == ["n_components", "n_column_groups", "groups", *numbers]
@@ -412,7 +416,9 @@ def test_extending_by_a_kind_keeps_the_fits() -> None:
     assert [row.kind for row in table.rows] == [{}, {}]
     assert [row.kind["tails"] for row in extended.rows] == ["normal", "normal", "t", "t"]
     assert len(extended.extend(tails=["normal", "t"]).rows) == 4
-    with pytest.raises(TypeError, match=r"^extend takes shared_covariance, tails, block_model, model, not tol"):
+    with pytest.raises(
+        TypeError, match=r"^extend takes shared_covariance, columns, tails, block_model, model, not tol"
+    ):
         table.extend(tol=[1, 2])
 
 

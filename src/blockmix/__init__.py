@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from blockmix import anndata as anndata
     from blockmix import grouping, metrics, plotting, report
+    from blockmix.candidates import SelectionTable
     from blockmix.command import show_versions, warm_up
     from blockmix.estimators.comparison import Comparison, compare
     from blockmix.estimators.covariance import BlockDiagonalCovariance
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from blockmix.estimators.topics import TopicBiclustering
     from blockmix.grouping import GroupingWarning
     from blockmix.partition import Partition
-    from blockmix.selection import SelectionTable, SelectionWarning, select
+    from blockmix.selection import SelectionWarning, select
 
 __version__ = "0.2.0"
 
@@ -59,7 +60,7 @@ _HOMES = {
     "GroupingWarning": "grouping",
     "Partition": "partition",
     "Replication": "estimators.replication",
-    "SelectionTable": "selection",
+    "SelectionTable": "candidates",
     "SelectionWarning": "selection",
     "TopicBiclustering": "estimators.topics",
     "compare": "estimators.comparison",

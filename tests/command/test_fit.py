@@ -105,8 +105,7 @@ def test_covariance_groups_columns(wine_csv: str) -> None:
     model = blockmix.load("out/model.blockmix")
     assert [int(line["group"]) for line in lines_of("out/columns.csv")] == (model.column_labels_ + 1).tolist()
     assert summary_of("out")["groups"] == model.groups_
-    stderr = run("covariance", wine_csv, "--out", "auto").stderr
-    assert "warning: --groups 'auto' found that all 13 columns share a correlation of about 0." in stderr
+    assert "all columns share a common factor" in run("covariance", wine_csv, "--out", "auto").stdout
 
 
 def test_fits_that_fail_are_one_sentence(wine_csv: str) -> None:
@@ -196,7 +195,7 @@ def test_the_table_comes_back_with_its_clusters() -> None:
     found = pd.read_csv("out/table.csv", dtype=str)
     pd.testing.assert_frame_equal(found[list(given)], given)
     model = blockmix.load("out/model.blockmix")
-    assert list(found)[17:19] == ["blockmix_cluster", "probability"]
+    assert list(found)[given.shape[1] :][:2] == ["blockmix_cluster", "probability"]
     scores = model.transform(wine()[list(model.feature_names_in_)].drop(index=[3, 70]))
     np.testing.assert_allclose(
         found[[*model.get_feature_names_out()]].dropna().astype(float), scores, rtol=1e-3, atol=1e-3
@@ -305,7 +304,8 @@ def test_pieces_and_memory_give_the_same_results(kind: str, monkeypatch: pytest.
     memory, pieces = summary_of("memory"), summary_of("pieces")
     assert memory["ari"] == pieces["ari"]
     assert memory["bic"] == pytest.approx(pieces["bic"])
-    assert pieces["files"] == memory["files"]
+    # A large table is not written once more: neither its scores, nor what they go with.
+    assert {*memory["files"]} - {*pieces["files"]} == {"scores.csv", *(["associations.csv"] if label else [])}
     assert run("predict", "pieces/model.blockmix", file).stdout == Path("pieces/rows.csv").read_text()
 
 

@@ -29,12 +29,12 @@ def test_topics_of_reviews() -> None:
         "report.html",
         "summary.json",
     }
-    assert [int(row["topic"]) for row in lines_of("out/rows.csv")] == [0] * 50 + [1] * 50
+    assert [int(row["topic"]) for row in lines_of("out/rows.csv")] == [1] * 50 + [2] * 50
     assert "carpet" in done.stdout
     typical = lines_of("out/documents.csv")
-    assert {line["topic"] for line in typical} == {"0", "1"}
+    assert {line["topic"] for line in typical} == {line["topic"] for line in lines_of("out/topics.csv")} == {"1", "2"}
     assert all(line["text"] == texts[int(line["row"]) - 1] for line in typical)
-    assert all(line["rating"] == ("1" if line["topic"] == "0" else "5") for line in typical)
+    assert all(line["rating"] == ("1" if line["topic"] == "1" else "5") for line in typical)
     assert {line["term"] for line in lines_of("out/columns.csv")} >= {"dirty", "metro"}
     predicted = run("predict", "out/model.blockmix", "reviews.csv", "--text", "review").stdout
     assert predicted == Path("out/rows.csv").read_text()
@@ -104,7 +104,7 @@ def test_columns_are_guessed_in_every_format() -> None:
         done = run("topics", name, *how)
         assert "texts are those of the column 'review'" in done.stderr
         assert "ratings are those of the column 'stars'" in done.stderr
-        assert [int(line["topic"]) for line in lines_of("out/rows.csv")] == [0] * 40 + [1] * 40
+        assert [int(line["topic"]) for line in lines_of("out/rows.csv")] == [1] * 40 + [2] * 40
         assert {line["category"] for line in lines_of("out/shares.csv")} == {"Rome", "Oslo"}
     assert "mean_rating" in json.dumps(summary_of("out")) and summary_of("out")["rating"] == "stars"
     run("topics", "a.csv", *how, "--rating", "none")

@@ -125,7 +125,7 @@ def test_without_ratings_the_most_frequent_terms_are_kept_and_topics_go_by_size(
     sizes = [topic.size for topic in model.topics_]
     assert sizes == sorted(sizes, reverse=True) and sum(sizes) == len(texts)
     assert model.topics_[0].mean_rating is None
-    assert "mean rating" not in model.summary(as_frame=True)
+    assert "rating" not in model.summary().splitlines()[1]
 
 
 def test_importance_is_its_definition_and_averages_to_100(model: TopicBiclustering) -> None:
@@ -297,8 +297,8 @@ def test_a_topic_without_documents_comes_last_and_is_blank() -> None:
 @pytest.mark.parametrize(
     ("documents", "ratings", "settings", "message"),
     [
-        ("one text", None, {}, "documents is one str: give a list"),
-        (7, None, {}, "documents is of type int"),
+        ("one text", None, {}, "documents is one str: give a list of texts"),
+        (7, None, {}, "documents is one int"),
         (["a text", None], None, {}, "document 1 is None, which is not text"),
         (["a text", "caf\xe9".encode("latin-1")], None, {}, "document 1 is not valid UTF-8"),
         (["", "  ", "the of"], None, {}, "documents contain only stop words"),
@@ -316,11 +316,10 @@ def test_a_topic_without_documents_comes_last_and_is_blank() -> None:
         (TEXTS, RATINGS, {"n_term_groups": "auto"}, "n_term_groups='auto' must be a whole number"),
         (["alpha", "beta"] * 9, None, {"n_term_groups": 1}, "no two words occur together more often than by chance"),
         (pd.DataFrame({"text": ["a", "b"]}), None, {}, r"a table of shape \(2, 1\) that is not numeric"),
-        (np.array([[1.0, np.nan], [0, 1]]), None, {}, "an entry that is not finite"),
-        (np.array([[1.0, -2.0], [0, 1]]), None, {}, "a negative entry, -2"),
+        (np.array([[1.0, np.nan], [0, 1]]), None, {}, "an entry nan: give finite counts"),
+        (np.array([[1.0, -2.0], [0, 1]]), None, {}, "an entry -2: give finite counts"),
         (["alpha", "the", "of"], None, {}, "n_term_groups=8 exceeds the 1 terms"),
         (["alpha", "the", "of"], None, {"n_term_groups": 1}, "only 1 of 3 documents contain a selected term, and at"),
-        (["alpha", "alpha", "of"], None, {"n_term_groups": 1, "smoothing": False}, "term 'alpha' has the same weight"),
     ],
 )
 def test_bad_input_is_refused_with_a_clear_message(
@@ -333,8 +332,6 @@ def test_bad_input_is_refused_with_a_clear_message(
 def test_names_and_kinds_of_input_are_checked(model: TopicBiclustering) -> None:
     with pytest.raises(ValueError, match="term_names has 1 names for the 2 columns"):
         topics().fit(np.eye(2, dtype=int), term_names=["a"])
-    with pytest.raises(ValueError, match="but documents are texts"):
-        topics().fit(TEXTS, term_names=["a"])
     with pytest.raises(ValueError, match="the model was fitted to texts"):
         model.predict(np.eye(3))
     counts = CountVectorizer().fit_transform(TEXTS)
@@ -387,13 +384,11 @@ def test_typical_documents_belong_to_their_topic(model: TopicBiclustering) -> No
         assert topic.size == (model.labels_ == g).sum() and topic.share == topic.size / len(TEXTS)
 
 
-def test_summary_is_a_text_and_a_table(model: TopicBiclustering) -> None:
+def test_the_summary_counts_topics_from_1(model: TopicBiclustering) -> None:
     text = model.summary()
     assert text.startswith("2 topics of 120 documents, 8 groups of 27 terms (of 27)\n")
     assert len(text.splitlines()) >= 7 and f"{model.topics_[0].mean_rating:.2f}" in text
-    frame = model.summary(as_frame=True)
-    assert list(frame.columns) == ["documents", "words", "mean rating", *model.group_names_]
-    assert_allclose(frame[model.group_names_], model.importance_)
+    assert [line[:2] for line in text.splitlines() if line[:1].isdecimal()][1:] == ["1 ", "2 "] * 2
 
 
 def test_the_heat_map_names_groups_and_topics(model: TopicBiclustering) -> None:

@@ -78,8 +78,7 @@ def test_a_pair_draws_both_under_one_scale() -> None:
     assert pair[0].images[0].get_clim() == pair[1].images[0].get_clim() == (-1, 1)
     assert len(pair[0].figure.axes) == 3  # two maps and their scale
     given = plt.subplots(1, 2)[1]
-    assert list(plotting.correlation_pair(np.eye(4), np.eye(4), HALVES, colorbar=False, ax=given)) == list(given)
-    assert given[0].figure.axes == list(given)
+    assert list(plotting.correlation_pair(np.eye(4), np.eye(4), HALVES, ax=given)) == list(given)
 
 
 def test_the_checkerboard_has_clusters_together_and_is_centered(X: np.ndarray) -> None:

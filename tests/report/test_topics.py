@@ -131,12 +131,12 @@ def test_the_map_shows_documents_at_the_pointer_and_selects_topics(browser: Any,
     box = visit.page.locator("svg.map [data-document='7']").bounding_box()
     visit.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     shown = tip.inner_text().split("\n")
-    assert shown[0].startswith(f"Topic {model.labels_[7]}: ") and shown[1].startswith("Document 7 · rating ")
+    assert shown[0].startswith(f"Topic {model.labels_[7] + 1}: ") and shown[1].startswith("Document 7 · rating ")
     assert shown[2] == texts[7]
     visit.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     others = int((model.labels_ != model.labels_[7]).sum())
     assert visit.page.locator("svg.map .point.faded").count() == others
-    assert visit.page.locator(".pick[aria-pressed='true']").inner_text() == f"Topic {model.labels_[7]}"
+    assert visit.page.locator(".pick[aria-pressed='true']").inner_text() == f"Topic {model.labels_[7] + 1}"
     visit.page.locator(".pick[aria-pressed='true']").click()
     assert visit.page.locator("svg.map .faded").count() == 0
     visit.page.locator("#map-search").fill("lovely")
@@ -145,7 +145,7 @@ def test_the_map_shows_documents_at_the_pointer_and_selects_topics(browser: Any,
     assert visit.page.locator("svg.map .point:not(.faded)").count() == hits
     visit.page.locator("svg.map").focus()
     visit.page.keyboard.press("ArrowRight")
-    assert tip.is_visible() and tip.inner_text().startswith("Topic 0: ")
+    assert tip.is_visible() and tip.inner_text().startswith("Topic 1: ")
     visit.close()
 
 
@@ -169,7 +169,7 @@ def test_downloads_are_files(browser: Any, fitted: Any, page: Path) -> None:
     assert set(terms["term"]) == set(model.terms_)
     importance = pd.read_csv(files["hotels-importance.csv"]).set_index("group")
     k = next(k for k, name in enumerate(model.group_names_) if name != "background")
-    assert importance.loc[model.group_names_[k], "topic 0"] == pytest.approx(model.importance_[0, k], abs=0.06)
+    assert importance.loc[model.group_names_[k], "topic 1"] == pytest.approx(model.importance_[0, k], abs=0.06)
     assert pd.read_csv(files["hotels-topics.csv"])["Documents"].tolist() == [topic.size for topic in model.topics_]
     heat = ElementTree.parse(files["hotels-importance.svg"]).getroot()
     assert heat.tag == "{http://www.w3.org/2000/svg}svg" and "lovely" in "".join(heat.itertext())

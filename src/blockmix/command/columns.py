@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from blockmix.command.formats import Cells
-from blockmix.command.table import REMEDY, Chosen, Table, shortened, texts_of
+from blockmix.command.table import REMEDY, Chosen, Table, abridged, shortened, texts_of
 from blockmix.partition import BoolArray, FloatArray
 
 SPACES = "\u00a0\u202f\u2009 '’"  # that separate thousands in some countries
@@ -91,7 +91,7 @@ class Columns:
         used, names = self.chosen[0], self.cells.names
         if self.n_rows == 0:
             raise ValueError(f"{self.source} has column names but no rows")
-        text = {j: repr(text if len(text) <= 20 else text[:19] + "…") for j, (text, _) in self.first_text.items()}
+        text = {j: repr(abridged(text, 20)) for j, (text, _) in self.first_text.items()}
         place = {j: f"{text[j]} in row {row + 1}" for j, (_, row) in self.first_text.items()}
         if typos := [j for j in used if j in text and self.surplus[j] > 0]:
             listed = shortened([f"{names[j]} ({place[j]})" for j in typos])

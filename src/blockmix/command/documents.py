@@ -36,18 +36,13 @@ def read_documents(file: str, options: ReadingOptions, columns: list[str], other
     """A table of texts, without the rows that lack one of these columns if they may be left out."""
     table = _read_folder(file, options) if is_text_folder(file) else read_table(file, options, (*columns, *others), ())
     if lacking := [name for name in (*columns, *others) if name not in table.texts]:
-        raise ValueError(
-            f"{file} is a folder of texts and has no column {lacking[0]!r}: it has {', '.join(table.texts)}"
-        )
+        raise ValueError(f"{file} is a folder and has no column {lacking[0]!r}: it has {', '.join(table.texts)}")
     full = [all(cells) for cells in zip(*(table.texts[name] for name in columns), strict=True)]
-    lost = full.count(False)
-    if lost == 0:
+    if (lost := full.count(False)) == 0:
         return table
-    if not options.drop_missing:
+    if not options.drop_missing or lost == len(full):
         remedy = "fill them in, or leave out those rows with --drop-missing"
         raise ValueError(f"{table.source} has no {' or no '.join(columns)} in {lost} of {len(full)} rows: {remedy}")
-    if lost == len(full):
-        raise ValueError(f"{table.source} has no row with {' and '.join(columns)}")
     note(f"left out {lost} of {len(full)} rows without {' or '.join(columns)}")
     return table.rows([i for i, whole in enumerate(full) if whole])
 
@@ -66,15 +61,13 @@ def _read_folder(file: str, options: ReadingOptions) -> Table:
 
 def guess_columns(file: str, options: ReadingOptions, text: str | None, rating: str | None) -> tuple[str, str | None]:
     """Columns of texts and of ratings: those given, or the ones that look so, with a note."""
-    no_rating = rating == "none"
+    given = None if rating == "none" else rating
     if is_text_folder(file):
-        return text or FOLDER_TEXT, None if no_rating else rating
-    if text is not None and (rating is not None or no_rating):
-        return text, None if no_rating else rating
+        return text or FOLDER_TEXT, given
+    if text is not None and (rating is not None or file == "-"):
+        return text, given
     if file == "-":
-        if text is None:
-            raise ValueError("the columns of standard input cannot be guessed: name the column of texts with --text")
-        return text, None
+        raise ValueError("the columns of standard input cannot be guessed: name the column of texts with --text")
     cells_of = read_table(file, options, None, ()).texts
     columns = {name: [cell for cell in cells[:_SAMPLE] if cell] for name, cells in cells_of.items()}
     if text is None:
@@ -84,10 +77,10 @@ def guess_columns(file: str, options: ReadingOptions, text: str | None, rating: 
             raise ValueError(f"{file} has no column of texts that could be guessed: name it with --text")
         note(f"texts are those of the column {text!r}: --text names another")
     if rating is None:
-        rating = next((name for name, cells in columns.items() if name != text and _is_rating(name, cells)), None)
-        if rating is not None:
-            note(f"ratings are those of the column {rating!r}: --rating names another, or none")
-    return text, None if no_rating else rating
+        given = next((name for name, cells in columns.items() if name != text and _is_rating(name, cells)), None)
+        if given is not None:
+            note(f"ratings are those of the column {given!r}: --rating names another, or none")
+    return text, given
 
 
 def _is_rating(name: str, cells: list[Any]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from blockmix import BlockDiagonalCovariance, SelectionTable
 from blockmix.command import output
 from blockmix.command.options import FitOptions, ReadingOptions
-from blockmix.command.output import framed_cells, note, progress_bar, warnings_collected, write_csv
+from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
 from blockmix.estimators.answer import group_numbers
@@ -115,7 +115,7 @@ def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability | 
     return stability, done < total
 
 
-def write_stability(folder: Path, stability: Stability, raw: bool) -> None:
+def write_stability(folder: Path, stability: Stability) -> None:
     """Write the tables of groups and clusters."""
     groups = stability.to_frame().assign(columns=["; ".join(group.columns) for group in stability.groups])
     groups["core"] = ["; ".join(group.core) for group in stability.groups]
@@ -124,12 +124,11 @@ def write_stability(folder: Path, stability: Stability, raw: bool) -> None:
     for name, frame in ((output.GROUPS, groups), (output.CLUSTERS, clusters)):
         if name == output.GROUPS or len(frame):
             frame["component"] += 1
-            head = ["cluster" if column == "component" else column for column in frame]
-            write_csv(folder / name, head, frame.round(3).values.tolist(), raw)
+            write_frame(folder / name, frame.rename(columns={"component": "cluster"}).round(3))
 
 
 def write_scores(
-    folder: Path, table: Table, model: Any, others: dict[str, Any], traits: dict[str, Any], raw: bool
+    folder: Path, table: Table, model: Any, others: dict[str, Any], traits: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Write the scores of the rows, and how clusters and scores go with traits; returns what is beyond chance.
 
@@ -138,14 +137,12 @@ def write_scores(
     X, few = table.X, {name for name, cells in others.items() if 1 < len({*cells} - {None}) <= _CLASSES}
     names = model.get_feature_names_out().tolist()
     if names:
-        scores = (
-            [str(name), *cells]
-            for name, cells in zip(table.row_names, model.transform(X).round(4).tolist(), strict=True)
-        )
-        write_csv(folder / output.SCORES, [table.named_by or "row", *names], scores, raw)
+        scores = zip(table.row_names, model.transform(X).round(4).tolist(), strict=True)
+        lines = ([str(name), *cells] for name, cells in scores)
+        write_csv(folder / output.SCORES, [table.named_by or "row", *names], lines)
     found = model.associate(X, {name: others[name] for name in others if name in few} | traits)
     if len(found):
-        write_csv(folder / output.ASSOCIATIONS, *framed_cells(found.round({"estimate": 4, "low": 4, "high": 4})), raw)
+        write_frame(folder / output.ASSOCIATIONS, found.round({"estimate": 4, "low": 4, "high": 4}))
     columns = ["trait", "what", "kind", "estimate", "n", "q"]
     return list(found.loc[found["q"] < _NOTED, columns].sort_values("q").to_dict("records"))
 

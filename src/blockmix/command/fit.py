@@ -18,6 +18,7 @@ import typer
 import blockmix
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, select
 from blockmix.blocks.moments import worth_rows
+from blockmix.candidates import CRITERIA
 from blockmix.command import formats, output
 from blockmix.command.extras import (
     Fitted,
@@ -31,7 +32,7 @@ from blockmix.command.extras import (
     write_stability,
 )
 from blockmix.command.options import FitOptions, MixtureOptions, WritingOptions
-from blockmix.command.output import framed_cells, note, progress_bar, warnings_collected, write_csv
+from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
 from blockmix.estimators.answer import answer, label_numbers
@@ -40,13 +41,11 @@ from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, one_blas_thread
-from blockmix.selection import CRITERIA
 
-# Matrices of p × p numbers, and copies of the table, at the peak of a fit, its regroup. With many columns and few rows
+# Copies of the table, and matrices of p × p numbers, at the peak of a fit, its regroup. With many columns and few rows
 # only the distances are p × p; else scatter, covariance, correlation, its definite form, that in the order of the tree,
 # and distances.
-_MATRICES, _COPIES = 6, 4
-_WIDE_MATRICES, _WIDE_COPIES = 1, 20
+_USUAL, _WIDE = (4, 6), (20, 1)
 _PROGRAM = 0.25e9  # bytes of the process itself
 _FARTHEST = 5  # rows listed
 _SHOWN_ROWS = 20_000  # rows of a large table that the page and the figures show
@@ -121,24 +120,23 @@ def _table_to_fit(options: FitOptions) -> Table:
     if options.top_variance is not None:
         table = table.most_varying(options.top_variance)
     N, p = table.values.shape
-    wide, available = worth_rows(N, p), available_memory()
-    copies, matrices = (_WIDE_COPIES, _WIDE_MATRICES) if wide else (_COPIES, _MATRICES)
+    available, (copies, matrices) = available_memory(), _WIDE if worth_rows(N, p) else _USUAL
     required = _PROGRAM + 8.0 * (copies * N * p + matrices * p**2)
     if required > available and p >= N:  # fewer columns are no remedy for too many rows
         affordable = int(sqrt(available / 2 / 8 / matrices))
-        raise MemoryError(
-            f"{table.source} has {p} columns, so a fit needs about {required / 1e9:.0f} GB of memory, and "
-            f"{available / 1e9:.0f} GB are available: keep only those of largest variance, such as --top-variance "
-            f"{affordable // 1000 * 1000 or affordable}"
+        remedy = (
+            f"keep only those of largest variance, such as --top-variance {affordable // 1000 * 1000 or affordable}"
         )
+        memory = f"needs about {required / 1e9:.0f} GB of memory, and {available / 1e9:.0f} GB are available"
+        raise MemoryError(f"{table.source} has {p} columns, so a fit {memory}: {remedy}")
     print_notes(table)
     if getattr(options, "append", False) and not table.in_memory:
         raise ValueError(f"{table.source} is too large to be copied with --append: {output.ROWS} has its rows in order")
-    numbers = [K for K in options.groups if isinstance(K, int)]
-    components = getattr(options, "components", ())
-    for name, values, limit, what in (("--components", components, N, "rows"), ("--groups", numbers, p, "columns")):
-        if max(values, default=0) > limit:
-            raise ValueError(f"{name} {max(values)} exceeds the {limit} {what} of {table.source}")
+    numbers = max((K for K in options.groups if isinstance(K, int)), default=0)
+    components = max(getattr(options, "components", ()), default=0)
+    for name, most, limit, what in (("--components", components, N, "rows"), ("--groups", numbers, p, "columns")):
+        if most > limit:
+            raise ValueError(f"{name} {most} exceeds the {limit} {what} of {table.source}")
     return table
 
 
@@ -147,9 +145,10 @@ def _fitted_mixture(table: Table, options: MixtureOptions) -> tuple[Table, Fitte
 
     With --stability the comparison has the least stable cluster of each candidate, if the rows are in memory.
     """
-    names = ("tails", "n_init", "shrinkage", "max_iter")
+    names = ("n_init", "shrinkage", "max_iter")
     settings: dict[str, Any] = {name: getattr(options, name) for name in names} | {"random_state": options.seed}
     settings |= {"shared_covariance": True} if options.shared else {}
+    settings |= {"tails": options.tails} if options.tails != "normal" else {}
     n, X, selection = len(options.components) * len(options.groups), table.X, None
     text = "comparing models" if n > 1 else f"fitting {options.components[0]} row clusters"
     compile_loops(bool(table.description.missing.any()))
@@ -229,31 +228,29 @@ def _write(
     options: FitOptions,
 ) -> None:
     """Write the model, its tables, figures and page, and the completed summary."""
-    model, selection, raw, X = fitted.model, fitted.selection, options.raw_text, table.X
-    mixture = not isinstance(model, BlockDiagonalCovariance)
+    model, selection, X = fitted.model, fitted.selection, table.X
     with progress_bar("writing the results", rows=X):
         model.save(folder / output.MODEL)
-        if mixture:
-            criteria = ("log_likelihood", *CRITERIA)
-            best = None if selection is None else selection.best_
-            summary |= model._criteria(model._fit_sums) if best is None else {k: getattr(best, k) for k in criteria}
+        if not isinstance(model, BlockDiagonalCovariance):
+            best = selection and {name: getattr(selection.best_, name) for name in ("log_likelihood", *CRITERIA)}
+            summary |= best or model._criteria(model._fit_sums)
             lines: Any = row_lines(model, X, table.row_names)
             if whole is not None:
                 lines = list(lines)
-                write_csv(folder / output.TABLE, *appended(whole, table, model, row_head(table), lines), raw)
-            write_csv(folder / output.ROWS, row_head(table), lines, raw)
-        write_csv(folder / output.COLUMNS, *framed_cells(model.column_table().round({"loading": 3})), raw)
+                write_csv(folder / output.TABLE, *appended(whole, table, model, row_head(table), lines))
+            write_csv(folder / output.ROWS, row_head(table), lines)
+        write_frame(folder / output.COLUMNS, model.column_table().round({"loading": 3}))
     others = left_out(table, options)
     if table.in_memory:
-        summary["associations"] = write_scores(folder, table, model, others, traits, raw)
+        summary["associations"] = write_scores(folder, table, model, others, traits)
     if selection is not None:
         frame = selection.to_frame()
         frame["groups"] = [" ".join(map(str, groups)) for groups in frame["groups"]]
-        frame = frame.astype(object).where(frame.notna(), None)
-        write_csv(folder / output.SELECTION, list(frame), frame.values.tolist(), raw)
-        summary |= {"criterion": selection.criterion, "selection": frame.to_dict("records")}
+        write_frame(folder / output.SELECTION, frame)
+        lines = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        summary |= {"criterion": selection.criterion, "selection": lines}
     if fitted.stability is not None:
-        write_stability(folder, fitted.stability, raw)
+        write_stability(folder, fitted.stability)
     if options.figures:
         write_figures(folder, table.sample(_SHOWN_ROWS).X, fitted, options.figures)
     has_page = summary["columns"] <= _SHOWN_COLUMNS
@@ -276,12 +273,12 @@ def row_head(table: Table) -> tuple[str, ...]:
 def row_lines(model: Any, X: Any, row_names: Sequence[object], new: bool = False) -> Iterator[tuple[Any, ...]]:
     """Row name, cluster and its probability, and how far the row is from its cluster, as the rows are read.
 
-    Clusters and column groups count from 1, but topics from 0. The limit of outliers is higher for new rows than for
-    those of the fit.
+    Clusters, topics and column groups count from 1. The limit of outliers is higher for new rows than for those of the
+    fit.
     """
     if not isinstance(model, Mixture):
         found = model.predict_proba(X)
-        clusters = np.where(found.any(axis=1), found.argmax(axis=1), -1)  # -1: a text without a topic
+        clusters = np.where(found.any(axis=1), found.argmax(axis=1) + 1, -1)  # -1: a text without a topic
         yield from zip(map(str, row_names), clusters.tolist(), (f"{p:.6g}" for p in found.max(axis=1)), strict=True)
         return
     start, describe = 0, None
@@ -296,11 +293,9 @@ def row_lines(model: Any, X: Any, row_names: Sequence[object], new: bool = False
             cells = [names, (clusters.astype(int) + 1).tolist(), [f"{p:.6g}" for p in largest.tolist()]]
             if describe is not None:
                 scores = far["outlier_scores_"]
-                cells.append([f"{score:.4g}" for score in scores.tolist()])
-                cells.append(
-                    ["yes" if beyond else "no" for beyond in (scores > limits[clusters, far["n_values_"]]).tolist()]
-                )
-                cells.append(numbers[clusters, far["outlier_groups_"]].tolist())
+                beyond = np.where(scores > limits[clusters, far["n_values_"]], "yes", "no")
+                groups = numbers[clusters, far["outlier_groups_"]]
+                cells += [[f"{score:.4g}" for score in scores.tolist()], beyond.tolist(), groups.tolist()]
             yield from zip(*cells, strict=True)
 
 

@@ -39,10 +39,10 @@ def predict_rows(options: PredictOptions) -> None:
             raise ValueError(f"{options.model} holds topics: name the column of texts with --text")
         table = read_documents(options.file, options, [options.text], kept)
         X: Any = table.texts[options.text]
-        head, first = TOPIC_HEAD, 0
+        head = TOPIC_HEAD
     else:
         table = _read_for_model(options.model, model, options.file, options, kept)
-        X, first = table.X, 1
+        X = table.X
         head = row_head(table)[: None if hasattr(model, "outlier_scores_") else 3]
     whole = read_whole(options.file, options) if options.append else None
     clusters: list[int] = []
@@ -50,7 +50,7 @@ def predict_rows(options: PredictOptions) -> None:
     def noted(lines: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """The lines as they are, whose clusters are compared with the label at the end."""
         for cells in lines:
-            clusters.append(cells[1] - first)
+            clusters.append(cells[1])
             yield cells
 
     lines: Any = noted(row_lines(model, X, table.row_names, new=True))
@@ -58,10 +58,10 @@ def predict_rows(options: PredictOptions) -> None:
         head, lines = appended(whole, table, model, head, lines)
     with progress_bar("assigning rows to clusters", rows=X), compiling():
         if options.out is None:
-            write_csv(sys.stdout, head, lines, options.raw_text)
+            write_csv(sys.stdout, head, lines)
             output.check_output()
         else:
-            _write_new(options.out, head, lines, options.raw_text)
+            _write_new(options.out, head, lines)
             print(f"Written: {options.out}")
     if label is not None:
         ari = agreement(table, label, np.array(clusters))
@@ -81,11 +81,11 @@ def _refuse_existing(out: Path | None) -> None:
         raise ValueError(f"{out} exists already: give another name with --out")
 
 
-def _write_new(out: Path, head: Sequence[str], lines: Iterable[Sequence[Any]], raw: bool) -> None:
+def _write_new(out: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
     """Write a csv file that appears when it is complete."""
     with replacing(out) as stream:
         text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="")
-        write_csv(text, head, lines, raw)
+        write_csv(text, head, lines)
         text.flush()
         text.detach()
 
@@ -137,7 +137,7 @@ def write_completed(options: ImputeOptions) -> None:
             start += len(values)
 
     with progress_bar("filling missing values", rows=table.values), compiling():
-        _write_new(out, head, lines(), options.raw_text)
+        _write_new(out, head, lines())
     print(f"Written: {out}, with {n_cells} missing values filled in {n_rows} of {table.values.shape[0]} rows")
 
 
@@ -149,15 +149,14 @@ def replicate_model(options: ReplicateOptions) -> None:
     result = replicate(model, table.X, random_state=options.seed)
     print(result)
     if options.out is not None:
-        _write_new(options.out, list(result.groups), result.groups.round(4).to_numpy().tolist(), options.raw_text)
+        _write_new(options.out, list(result.groups), result.groups.round(4).to_numpy().tolist())
         print(f"Written: {options.out}")
 
 
 def plan_rows(options: PlanOptions) -> None:
     """Print the share of groups and clusters that come out right for each number of rows."""
     model, n_tables = _mixture(options.model), len(options.rows) * options.draws
+    settings: dict[str, Any] = {"n_draws": options.draws, "random_state": options.seed}
     with progress_bar("fitting tables drawn from the model", n_tables) as update, compiling():
-        shares = plan(
-            model, options.rows, n_draws=options.draws, random_state=options.seed, callback=lambda done, _: update(done)
-        )
+        shares = plan(model, options.rows, **settings, callback=lambda done, _: update(done))
     print(shares.round(2).to_string(index=False))

@@ -34,14 +34,12 @@ KINDS = {
     "topics": (MODEL, ROWS, COLUMNS, TOPICS, TYPICAL, SHARES, SELECTION, REPORT, SUMMARY),
 }
 # Parameters of the library and the options that set them; a name comes before those that it ends with.
-_OPTIONS = {
+_OPTIONS = dict.fromkeys(("n_column_groups", "n_term_groups", "n_groups"), "--groups") | {
     "n_components": "--components",
-    "n_column_groups": "--groups",
-    "n_term_groups": "--groups",
-    "n_groups": "--groups",
     "n_topics": "--topics",
     "shrinkage": "--shrinkage",
     "max_iter": "--max-iter",
+    "ngrams": "--ngrams",
 }
 ENDING = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # no SIGHUP on Windows
 _HOST = re.sub(r"\W", "_", platform.node()) or "host"
@@ -78,8 +76,7 @@ def guard_streams() -> None:
     is opened later takes its place.
     """
     global _stdout
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
     for name in ("stderr", "stdout"):
         stream: Any = getattr(sys, name)
         if stream is None:
@@ -281,10 +278,8 @@ def _replaceable(out: Path, kind: str, inputs: Sequence[str | Path], new: Sequen
     present = [name for name in dict.fromkeys([*KINDS[kind], *figures, *new]) if os.path.lexists(out / name)]
     foreign = [name for name in present if name not in listed or (out / name).is_dir()]
     if foreign:
-        raise ValueError(
-            f"{out} has a {foreign[0]} that is not the result of an earlier run of this kind: give another folder with "
-            "--out, or move it away"
-        )
+        what = f"{out} has a {foreign[0]} that is not the result of an earlier run of this kind"
+        raise ValueError(f"{what}: give another folder with --out, or move it away")
     for name in present:
         if any(os.path.exists(path) and os.path.samefile(out / name, path) for path in inputs):
             raise ValueError(f"{out / name} is an input and would be replaced: give another folder with --out")
@@ -306,27 +301,28 @@ def _swap(scratch: Path, out: Path, old: list[str]) -> None:
         raise
 
 
-def framed_cells(frame: Any) -> tuple[list[str], list[list[Any]]]:
-    """Head and lines of a data frame for a csv file, empty where a value is missing."""
-    return list(frame), frame.astype(object).where(frame.notna(), "").values.tolist()
+def write_frame(to: Path, frame: Any) -> None:
+    """Write a data frame as csv, empty where a value is missing."""
+    write_csv(to, list(frame), frame.astype(object).where(frame.notna(), "").values.tolist())
 
 
-def write_csv(to: Path | IO[str], head: Sequence[str], lines: Iterable[Sequence[Any]], raw: bool) -> None:
+def write_csv(to: Path | IO[str], head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
     """Write lines of cells under a header to a file, as UTF-8, or to a stream.
 
-    Unless `raw`, an apostrophe keeps spreadsheets from running cells as formulas.
+    An apostrophe keeps spreadsheets from running cells as formulas.
     """
     import csv
 
     if isinstance(to, Path):
         with to.open("w", newline="", encoding="utf-8", errors="backslashreplace") as stream:
-            return write_csv(stream, head, lines, raw)
+            return write_csv(stream, head, lines)
     writer = csv.writer(to, lineterminator="\n")
     for line in chain([head], lines):
-        texts = (isinstance(cell, str) and cell[:1] in _FORMULA and not _NUMBER.fullmatch(cell) for cell in line)
-        writer.writerow(
-            line if raw else [f"'{cell}" if risky else cell for cell, risky in zip(line, texts, strict=True)]
-        )
+        writer.writerow([f"'{cell}" if _is_formula(cell) else cell for cell in line])
+
+
+def _is_formula(cell: Any) -> bool:
+    return isinstance(cell, str) and cell[:1] in _FORMULA and not _NUMBER.fullmatch(cell)
 
 
 def write_json(summary: dict[str, Any], to: Path | None = None) -> None:

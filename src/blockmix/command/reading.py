@@ -25,7 +25,7 @@ from blockmix.command.columns import GROUPED, NUMBER, SPACES, Columns
 from blockmix.command.formats import ENDINGS, Cells, from_file
 from blockmix.command.options import ReadingOptions
 from blockmix.command.output import progress_bar
-from blockmix.command.table import Names, Table, choose, printable
+from blockmix.command.table import Names, Table, abridged, choose, printable
 
 _SAMPLE_ROWS = 50
 _SAMPLE = 2**18  # bytes read to recognize the layout, more if they hold fewer than two rows
@@ -67,17 +67,15 @@ def read_table(
         One sentence that says what is wrong with the file.
     """
     options, file, source = options or ReadingOptions(), Path(path), str(path) or "."
-    kind, size = file.suffix.lower(), None
+    kind, size = file.suffix.lower(), file.stat().st_size if file.is_file() else None
     if source == "-":
-        source, kind = "standard input", "-"
+        source, kind, size = "standard input", "-", None
     elif not file.exists():
         raise FileNotFoundError(f"{source} does not exist")
     elif file.is_dir() and not any(file.rglob("*.parquet")):
         raise ValueError(f"{source} is a folder: give a file")
-    elif file.is_file():
-        size = file.stat().st_size
-        if size == 0:
-            raise ValueError(f"{source} is empty")
+    elif size == 0:
+        raise ValueError(f"{source} is empty")
     try:
         with progress_bar(f"reading {file.name}", size) as update, ExitStack() as files:
             content: Any
@@ -263,9 +261,8 @@ def _explained(source: str, error: Exception, invalid: list[Any], above: int, en
     """What pyarrow says about a text table, as one sentence; `above` is the number of lines above the first row."""
     if invalid:
         row, n = invalid[0], invalid[0].actual_columns
-        text = row.text if len(row.text) <= 40 else row.text[:39] + "…"
         cells = f"{n} cell{'' if n == 1 else 's'} in row {row.number - above}"
-        return ValueError(f"{source} has {cells} and {row.expected_columns} columns: {text!r}")
+        return ValueError(f"{source} has {cells} and {row.expected_columns} columns: {abridged(row.text, 40)!r}")
     if isinstance(error, UnicodeError) or "UTF8" in str(error):
         return _wrong_encoding(source, encoding)
     if "Could not skip" in str(error):  # the header is the last line, without a line end

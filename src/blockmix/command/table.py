@@ -123,9 +123,8 @@ class Table:
         described = self.description
         # Among the columns that go, only empty ones matter to the rows: see `tidied`.
         n_empty = np.count_nonzero(np.delete(described.missing, columns) == self.values.shape[0])
-        by_column = {name: array[columns] for name, array in vars(described).items() if not name.startswith("row_")}
-        row_missing = described.row_missing - n_empty
-        vars(table)["description"] = replace(described, **by_column, row_missing=row_missing)
+        kept = {name: array[columns] for name, array in vars(described).items() if not name.startswith("row_")}
+        vars(table)["description"] = replace(described, **kept, row_missing=described.row_missing - n_empty)
         return table
 
     def without(self, flawed: BoolArray, why: str) -> Table:
@@ -219,13 +218,11 @@ class Table:
             whole = described.row_infinite == 0
         lost = int(N - whole.sum())
         if not drop:
-            raise ValueError(
-                f"{self.source} has {kind} values in {lost} of {N} rows: {columns}; replace them, leave out "
-                "those rows with --drop-missing, or a column with --drop NAME"
-            )
+            remedy = "replace them, leave out those rows with --drop-missing, or a column with --drop NAME"
+            raise ValueError(f"{self.source} has {kind} values in {lost} of {N} rows: {columns}; {remedy}")
         if lost == N:
-            remedy = f"drop a column ({columns})"
-            raise ValueError(f"{self.source} has {kind} values in all rows, so --drop-missing leaves none: {remedy}")
+            remedy = f"so --drop-missing leaves none: drop a column ({columns})"
+            raise ValueError(f"{self.source} has {kind} values in all rows, {remedy}")
         table = self.rows(np.flatnonzero(whole).tolist())
         return replace(table, notes=(*self.notes, f"left out {lost} of {N} rows with {kind} values"))
 
@@ -266,6 +263,11 @@ def shortened(names: list[str], shown: int = _SHOWN) -> str:
     return ", ".join(names[:shown]) + more
 
 
+def abridged(text: str, width: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def print_notes(table: Table) -> None:
     """Print what the user should know about the table."""
     reasons = [f"{name or _NAMELESS} ({why})" for name, why in table.left_out.items() if name != table.named_by]
@@ -293,8 +295,7 @@ def choose(source: str, names: Names, options: ReadingOptions, kept: Names | Non
         Several columns have one name, one that is asked for is not there, or a pattern matches no column.
     """
     asked = {*(only or ()), *(options.keep or ())}
-    if only is None and options.columns:
-        only = matching(source, names, options.columns)
+    only = matching(source, names, options.columns) if only is None and options.columns else only
     dropped = {*matching(source, names, options.drop or ())} - {*(kept or ())}
     if kept is None:
         others = {*names} - dropped - {*(only or ())}
@@ -342,9 +343,8 @@ def lacking(source: str, names: Sequence[str], wanted: Sequence[str]) -> ValueEr
     near = {name: get_close_matches(name.casefold(), folded, 1) for name in absent[:_SHOWN]}
     hints = {name: f"did you mean {folded[similar[0]]!r}?" for name, similar in near.items() if similar}
     if len(absent) == 1:
-        return ValueError(
-            f"{source} has no column {absent[0]!r}: {hints.get(absent[0], f'it has {shortened([*names])}')}"
-        )
+        hint = hints.get(absent[0], f"it has {shortened([*names])}")
+        return ValueError(f"{source} has no column {absent[0]!r}: {hint}")
     listed = [f"{name} ({hints[name]})" if name in hints else name for name in absent]
     return ValueError(f"{source} lacks {len(absent)} of {len(wanted)} columns: {shortened(listed)}")
 

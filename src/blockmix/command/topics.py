@@ -15,9 +15,9 @@ from blockmix.command import output
 from blockmix.command.documents import category_values, guess_columns, is_unspaced, read_documents
 from blockmix.command.fit import row_lines
 from blockmix.command.options import TopicOptions
-from blockmix.command.output import note, progress_bar, warnings_collected, write_csv
+from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import stem_of
-from blockmix.command.table import Table
+from blockmix.command.table import Table, abridged
 from blockmix.estimators.importance import is_background
 from blockmix.metrics import npmi_coherence
 from blockmix.partition import FloatArray
@@ -40,31 +40,10 @@ def fit_topics(options: TopicOptions, line: str) -> None:
         place, reason = chosen(tried)
         best = models[place]
         values = None if options.by is None else category_values(table.texts[options.by])
-        summary: dict[str, Any] = {
-            "kind": "topics",
-            "folder": str(out),
-            "blockmix": blockmix.__version__,
-            "command": line,
-            "file": table.source,
-            "text": text,
-            "rating": rating,
-            "rows": len(texts),
-            "model": type(best).__name__,
-            "n_topics": len(best.topics_),
-            "n_groups": len(best.term_groups_),
-            "n_terms": len(best.terms_),
-            "agreement": best.agreement_,
-            "unclear": len(best.unclear_),
-            "without_topic": len(best.without_terms_),
-            "topics": [
-                vars(topic) | {"documents": [str(table.row_names[i]) for i in topic.documents]}
-                for topic in best.topics_
-            ],
-            "stable_terms": best.stable_terms_,
-            "warnings": warnings,
-        }
-        if len(models) > 1:
-            summary |= {"selection": tried, "reason": reason}
+        about: dict[str, Any] = {"kind": "topics", "folder": str(out), "blockmix": blockmix.__version__}
+        about |= {"command": line, "file": table.source, "text": text, "rating": rating, "rows": len(texts)}
+        about |= {"selection": tried, "reason": reason} if len(models) > 1 else {}
+        summary = about | _about_topics(best, table) | {"warnings": warnings}
         with progress_bar("writing the results"):
             _write_files(folder, best, table, texts, ratings, values, summary, options)
     if options.json:
@@ -74,6 +53,20 @@ def fit_topics(options: TopicOptions, line: str) -> None:
         print("\n".join(_comparison(tried, place, reason)), end="\n\n")
     print(best.summary())
     print(f"\nWritten to {out}: {', '.join(summary['files'])}")
+
+
+def _about_topics(model: TopicBiclustering, table: Table) -> dict[str, Any]:
+    """What summary.json says about the topics."""
+    sizes = {"n_topics": "topics_", "n_groups": "term_groups_", "n_terms": "terms_", "unclear": "unclear_"}
+    named = [vars(topic) | {"documents": [str(table.row_names[i]) for i in topic.documents]} for topic in model.topics_]
+    return {
+        **{name: len(getattr(model, kept)) for name, kept in sizes.items()},
+        "model": type(model).__name__,
+        "agreement": model.agreement_,
+        "without_topic": len(model.without_terms_),
+        "topics": named,
+        "stable_terms": model.stable_terms_,
+    }
 
 
 def chosen(tried: Sequence[dict[str, Any]]) -> tuple[int, str]:
@@ -136,16 +129,11 @@ def _compared(
         models.append(model)
         words = [np.flatnonzero(np.isin(model.words_, topic.words)) for topic in model.topics_]
         words = [columns for columns in words if len(columns) > 1]
-        tried.append(
-            {
-                "n_topics": n,
-                "agreement": None if model.agreement_ is None else round(model.agreement_, 4),
-                "coherence": round(npmi_coherence(words, model._weigh(texts)), 4) if words else -1.0,
-                "unclear": len(model.unclear_),
-                "seconds": round(time.perf_counter() - begin, 3),
-                "says": "; ".join(f"topic {g}: {', '.join(t.words[:3])}" for g, t in enumerate(model.topics_)),
-            }
-        )
+        line: dict[str, Any] = {"n_topics": n, "agreement": model.agreement_ and round(model.agreement_, 4)}
+        line["coherence"] = round(npmi_coherence(words, model._weigh(texts)), 4) if words else -1.0
+        line |= {"unclear": len(model.unclear_), "seconds": round(time.perf_counter() - begin, 3)}
+        line["says"] = "; ".join(f"topic {g}: {', '.join(t.words[:3])}" for g, t in enumerate(model.topics_, start=1))
+        tried.append(line)
     return models, tried
 
 
@@ -162,29 +150,25 @@ def _write_files(
     """Write the model, its tables and page, and the completed summary."""
     from blockmix.report import write_topics
 
-    raw = options.raw_text
     model.save(folder / output.MODEL)
-    lines: Any = row_lines(model, texts, table.row_names)
-    write_csv(folder / output.ROWS, TOPIC_HEAD, lines, raw)
-    lines = []
-    for k, terms in enumerate(model.term_groups_):
+    write_csv(folder / output.ROWS, TOPIC_HEAD, row_lines(model, texts, table.row_names))
+    lines: list[Any] = []
+    for k, terms in enumerate(model.term_groups_, start=1):
         kind = "background" if is_background(terms, len(model.terms_)) else "group" if len(terms) > 1 else "alone"
         lines += [(k, kind, term, f"{weight:.4g}") for term, weight in terms]
-    write_csv(folder / output.COLUMNS, ["group", "kind", "term", "weight"], lines, raw)
-    importances = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_)]
-    write_csv(folder / output.TOPICS, ["topic", *model.group_names_], importances, raw)
+    write_csv(folder / output.COLUMNS, ["group", "kind", "term", "weight"], lines)
+    lines = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_, start=1)]
+    write_csv(folder / output.TOPICS, ["topic", *model.group_names_], lines)
     if values is not None:
-        frame = model.by(values).to_frame()
-        write_csv(folder / output.SHARES, list(frame), frame.values.tolist(), raw)
+        write_frame(folder / output.SHARES, model.by(values).to_frame())
     lines = [
         (g, rank, table.row_names[i], "" if ratings is None else f"{ratings[i]:g}", texts[i])
-        for g, topic in enumerate(model.topics_)
+        for g, topic in enumerate(model.topics_, start=1)
         for rank, i in enumerate(topic.documents, start=1)
     ]
-    write_csv(folder / output.TYPICAL, ["topic", "rank", "row", "rating", "text"], lines, raw)
-    if "selection" in summary:
-        tried = summary["selection"]
-        write_csv(folder / output.SELECTION, list(tried[0]), [list(line.values()) for line in tried], raw)
+    write_csv(folder / output.TYPICAL, ["topic", "rank", "row", "rating", "text"], lines)
+    if tried := summary.get("selection"):
+        write_csv(folder / output.SELECTION, list(tried[0]), [list(line.values()) for line in tried])
     summary["files"] = [*sorted(path.name for path in folder.iterdir()), output.SUMMARY, output.REPORT]
     output.write_json(summary, folder / output.SUMMARY)
     about = {"warnings": summary["warnings"], "command": summary["command"], "title": Path(table.source).name}
@@ -198,9 +182,5 @@ def _comparison(tried: Sequence[dict[str, Any]], place: int, reason: str) -> Ite
     for i, line in enumerate(tried):
         agreement = "–" if line["agreement"] is None else f"{100 * line['agreement']:.0f} %"
         mark = "*" if i == place else " "
-        yield f"{mark}{line['n_topics']:>7}{agreement:>11}{line['coherence']:>11.3f}  {_short(line['says'], 80)}"
+        yield f"{mark}{line['n_topics']:>7}{agreement:>11}{line['coherence']:>11.3f}  {abridged(line['says'], 80)}"
     yield f"* {reason}"
-
-
-def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -108,6 +109,7 @@ class FactorParameters:
     labels: IntArray
     factor_variances: FloatArray
     noise: FloatArray
+    powers: ClassVar[None] = None  # of the columns
 
     def moved(self, weights: FloatArray, means: FloatArray) -> FactorParameters:
         """The same covariances with other weights and means."""

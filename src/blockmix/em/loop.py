@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, Rows
+from blockmix.rows.powers import Powers
 
 # Fraction of tol: per-row gain treated as zero. EM may linger and go on, so having settled is not enough to end at a
 # regroup (8 of 160 random fits would end more than 100 tol below their end).
@@ -41,6 +42,11 @@ class MixtureParameters(Protocol):
     @property
     def means(self) -> FloatArray:
         """Means of the components, shape (G, p)."""
+        ...
+
+    @property
+    def powers(self) -> Powers | None:
+        """Powers of the columns."""
         ...
 
     def moved(self, weights: FloatArray, means: FloatArray) -> Self:
@@ -284,7 +290,7 @@ def _advanced(family: Family[P, S], rows: Rows, state: LoopState[P], statistics:
 
 def reseed(family: Family[P, S], rows: Rows, old: P, g: int) -> tuple[int, P]:
     """The row of least log-density, and parameters with component g placed there."""
-    candidates = rows.map(partial(_least_likely, family=family, parameters=old))
+    candidates = rows.powered(old.powers).map(partial(_least_likely, family=family, parameters=old))
     _, row, values = min(candidates, key=lambda candidate: candidate[0])
     means = old.means.copy()
     means[g] = values

@@ -18,6 +18,7 @@ from blockmix.blocks.blocks import Blocks, Layout, block_of, factorized
 from blockmix.blocks.shapes import SMALL
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows import Chunk
+from blockmix.rows.powers import Powers
 
 _CLEAN = 0.999  # share of the rows of a normal component that are not outliers
 _LEAST_FREEDOM = 4.5  # from which a score has a variance
@@ -71,13 +72,15 @@ class Parameters:
     """Weights (G,), means (G, p) and block-diagonal covariances, in double precision.
 
     With `degrees_of_freedom` (G,) components are t distributions whose scale matrices take the place of the
-    covariances; None is the normal mixture.
+    covariances; None is the normal mixture. With `powers` they are those of powered columns; None is columns as they
+    are.
     """
 
     weights: FloatArray
     means: FloatArray
     blocks: Blocks
     degrees_of_freedom: FloatArray | None = None
+    powers: Powers | None = None
 
     @cached_property
     def summaries(self) -> Summaries:
@@ -142,7 +145,8 @@ class Parameters:
 
     def in_units(self, location: FloatArray, scale: FloatArray) -> Parameters:
         """The same mixture for columns x·scale + location."""
-        return replace(self, means=self.means * scale + location, blocks=self.blocks.scaled(scale))
+        powers = None if self.powers is None else self.powers.in_units(location, scale)
+        return replace(self, means=self.means * scale + location, blocks=self.blocks.scaled(scale), powers=powers)
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,8 @@ def log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | 
         u = student(joint, density.level, density.freedom, chunk.observed, chunk.X.shape[1])
     if gain is not None:
         joint += gain
+    if chunk.gain is not None:
+        joint += chunk.gain[:, None]
     lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
     if len(lost):
         joint[lost] = _beyond(chunk.take(lost), density)
@@ -263,6 +269,7 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     from blockmix.em.kernels import block_distances
     from blockmix.em.missing_kernels import TILE
 
+    largest, chunk = np.finfo(chunk.X.dtype).max, chunk.powered(parameters.powers)
     partitions, gain = parameters.blocks.layout.partitions, np.empty(TILE) if chunk.has_missing else None
     if parameters.blocks.loadings is not None:
         scores = common_scores(chunk, labels, parameters)
@@ -276,7 +283,7 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
         rows = np.flatnonzero(labels == g)
         of_component = np.empty((len(rows), partitions[g].n_groups))
         block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, of_component)
-        distances[rows, : of_component.shape[1]] = np.minimum(of_component, np.finfo(chunk.X.dtype).max)
+        distances[rows, : of_component.shape[1]] = np.minimum(of_component, largest)
     return distances
 
 
@@ -284,7 +291,7 @@ def common_scores(chunk: Chunk, labels: IntArray, parameters: Parameters) -> Flo
     """E(f | x), the common factors of rows in the components with these labels, shape (m, q)."""
     from blockmix.em.kernels import center_filled
 
-    blocks, density = parameters.blocks, parameters.density(missing=True)
+    blocks, density, chunk = parameters.blocks, parameters.density(missing=True), chunk.powered(parameters.powers)
     if blocks.loadings is None:
         return np.zeros((len(labels), 0))
     scores = np.empty((len(labels), blocks.loadings.shape[2]))

@@ -95,6 +95,7 @@ def sweep(rows: Rows, parameters: Parameters) -> Statistics:
     components. With more columns
     than rows the total scatter costs more than it saves, and copies of columns cost it its digits.
     """
+    rows = rows.powered(parameters.powers)
     shared = parameters.blocks.layout.n_sharing > 1 and parameters.degrees_of_freedom is None
     shared = shared and not rows.has_missing and getattr(rows, "known", None) is None
     if shared and rows.n_rows > rows.n_columns and parameters.summaries.precisions[0].max() < _LARGEST_PRECISION:
@@ -155,6 +156,7 @@ def _linear_statistics(chunk: Chunk, slopes: FloatArray, level: FloatArray) -> S
     values = chunk.values
     z = level + values @ slopes.T
     log_likelihood = responsibilities(z, chunk.weights)
+    log_likelihood += 0.0 if chunk.gain is None else float(chunk.weights @ chunk.gain)
     z *= chunk.weights[:, None]
     sums = z.T @ values
     weight = z.sum(axis=0)
@@ -173,17 +175,17 @@ def full_scatter(
     rows: Rows,
     parameters: Parameters,
     components: range | None = None,
-    z: FloatArray | Density | None = None,
+    z: FloatArray | Parameters | None = None,
     as_rows: bool = False,
 ) -> Statistics:
     """Statistics with full scatter matrices, of some components or, where they share a covariance, of their sum.
 
     Weight, mass and excess are those of all components.
-    Responsibilities z, shape (N, G), are those of the parameters unless they are given, or those of another density.
+    Responsibilities z, shape (N, G), are those of the parameters unless they are given, or those of other parameters.
     Scatters of complete rows can be had `as_rows`.
     """
     chosen = range(len(parameters.weights)) if components is None else components
-    density = parameters.density(rows.has_missing)
+    rows, density = rows.powered(parameters.powers), parameters.density(rows.has_missing)
     n = len(chosen) // parameters.blocks.layout.n_sharing
     settings: dict[str, Any] = {"density": density, "n_covariances": n, "components": chosen, "given": z}
     return rows.map_sum(partial(chunk_scatter, as_rows=as_rows, **settings))
@@ -194,7 +196,7 @@ def chunk_scatter(
     density: Density,
     n_covariances: int,
     components: range,
-    given: FloatArray | Density | None,
+    given: FloatArray | Parameters | None,
     as_rows: bool = False,
 ) -> Statistics:
     """Statistics of a chunk with full scatter matrices; see `full_scatter`.
@@ -203,8 +205,10 @@ def chunk_scatter(
     """
     from blockmix.em.kernels import center
 
-    if given is None or isinstance(given, tuple):
-        z, log_likelihood, u = posterior(chunk, density if given is None else given)
+    if given is None:
+        z, log_likelihood, u = posterior(chunk, density)
+    elif isinstance(given, Parameters):
+        z, log_likelihood, u = posterior(chunk.powered(given.powers), given.density(missing=True))
     else:
         z, log_likelihood, u = given[chunk.place], np.nan, None
     certain = z.copy() if chunk.has_missing else None
@@ -264,7 +268,7 @@ def supporting_rows(rows: Rows, parameters: Parameters) -> FloatArray:
     counts = np.repeat(layout.pooled(parameters.weights) * rows.total_weight, [d.n_groups for d in layout.distinct])
     if not rows.has_missing:
         return counts
-    density = parameters.density(missing=True)
+    rows, density = rows.powered(parameters.powers), parameters.density(missing=True)
     total = rows.map_sum(partial(_missing_scatter, density=density))
     whiteners = blocks.whiteners
     if blocks.loadings is not None:
@@ -311,21 +315,25 @@ def expected(chunk: Chunk, density: Density, z: FloatArray) -> FloatArray:
     return values
 
 
-def unit_parameters(rows: Rows, z: FloatArray, layout: Layout) -> Parameters:
+def unit_parameters(rows: Rows, z: FloatArray | Parameters, layout: Layout) -> Parameters:
     """Equal weights, identity covariances and the means of the values of each component, for given z (N, G).
 
     Full sweeps with given responsibilities are centered by it. The mean is the overall one, which is zero, for an empty
     component and for a column of which it has no values.
     """
-    sums, weight = rows.map_sum(lambda chunk: _chunk_sums(chunk, z[chunk.place]))
+    sums, weight = rows.map_sum(partial(_chunk_sums, given=z))
     means = np.where(weight < EMPTY * weight.sum(axis=0), 0.0, sums / np.where(weight > 0, weight, 1))
     factors = np.zeros(layout.size)
     factors[layout.diagonal] = 1
-    return Parameters(np.full(len(means), 1 / len(means)), means, Blocks(layout, factors))
+    return Parameters(np.full(len(means), 1 / len(means)), means, Blocks(layout, factors), powers=rows.powers)
 
 
-def _chunk_sums(chunk: Chunk, z: FloatArray) -> FloatArray:
-    """Σzx and Σz of the values of a chunk with responsibilities z (m, G), shape (2, G, p)."""
+def _chunk_sums(chunk: Chunk, given: FloatArray | Parameters) -> FloatArray:
+    """Σzx and Σz of the values of a chunk with given responsibilities, shape (2, G, p)."""
+    if isinstance(given, Parameters):
+        z = posterior(chunk.powered(given.powers), given.density(missing=True))[0]
+    else:
+        z = given[chunk.place]
     share = np.asarray(z * chunk.weights[:, None])
     if not chunk.has_missing:
         sums = share.T @ (chunk.X - chunk.location) / chunk.scale
@@ -406,4 +414,4 @@ def from_scatter(
                 raise ValueError(DEPENDENT)
     if freedom is not None and statistics.tail is not None:
         freedom = new_freedom(statistics.tail, statistics.weight, freedom)
-    return Parameters(statistics.weight / statistics.weight.sum(), means, blocks, freedom)
+    return Parameters(statistics.weight / statistics.weight.sum(), means, blocks, freedom, old.powers)

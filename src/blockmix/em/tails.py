@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from scipy.special import digamma
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.em.parameters import Density, Parameters, Prior, distances, posterior, student_constants
-from blockmix.partition import FloatArray
+from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, Rows
 
 # From a Cauchy component to one that no sample distinguishes from a normal one.
 LEAST, LARGEST = 1.0, 200.0
 _GRID = np.geomspace(LEAST, LARGEST, 16)  # candidates of a leap
+_SOME, _SHRUNK = (2.0, 4.0, 8.0, 16.0, 32.0), np.geomspace(0.05, 1, 10)  # ν and a of a first look
 FIRST = 4.0  # heavy enough to give outliers in the clusters of a start little weight from the first sweep on
 
 
@@ -94,6 +96,20 @@ def expanded(statistics: Any, old: Parameters, prior: Prior, first: int = 0) -> 
     return new, old.blocks.scaled(np.tile(scale[:, None] ** -0.5, old.means.shape[1]))
 
 
+def tail_gains(distances: FloatArray, observed: IntArray, labels: IntArray, weights: FloatArray | None) -> FloatArray:
+    """Σ log t(x; ν, aΣ) − Σ log n(x; Σ) of the rows of each normal component, the largest of a grid of ν and a.
+
+    Squared distances of the rows from their components, numbers of values and labels, all of shape (N,).
+    """
+    c = observed.astype(np.intp)
+    counts, gains = np.ones(len(c)) if weights is None else weights, np.full(int(labels.max()) + 1, -np.inf)
+    for nu, a in product(_SOME, _SHRUNK):
+        logs = (nu + c) * np.log1p(distances / (a * nu)) + c * np.log(a) - distances
+        logs = student_constants(np.array(nu), int(c.max()))[c] - 0.5 * logs
+        gains = np.maximum(gains, np.bincount(labels, counts * logs, len(gains)))
+    return gains
+
+
 def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None:
     """Parameters with other degrees of freedom, if that raises the log-likelihood by more than `enough`.
 
@@ -104,7 +120,7 @@ def leap(rows: Rows, parameters: Parameters, enough: float) -> Parameters | None
     present = parameters.degrees_of_freedom
     assert present is not None
     candidates = np.column_stack([present, np.tile(_GRID, (len(present), 1))])
-    density = parameters.density(rows.has_missing)
+    rows, density = rows.powered(parameters.powers), parameters.density(rows.has_missing)
     sums = rows.map_sum(partial(_chunk_profile, density=density, candidates=candidates))
     best = sums.argmax(axis=1, keepdims=True)
     gain = np.take_along_axis(sums, best, axis=1).sum() - sums[:, 0].sum()

@@ -78,6 +78,9 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         ``"t"`` makes the components multivariate t distributions, one number of degrees of freedom each, in which
         outliers have little weight. Their blocks are scale matrices then: the covariance is ν / (ν − 2) times as
         large, and does not exist for ν ≤ 2.
+    columns : {"linear", "power"}, default="linear"
+        ``"power"`` fits an exponent to each column whose rows are skewed within the clusters, and takes its power, see
+        `rows.powers`. An exponent counts as a parameter, and BIC compares both choices.
     shrinkage : float in [0, 1) or None
         Pulls each block towards the diagonal of the overall variances, as a prior worth shrinkage / (1 − shrinkage)
         times the rows of an average component. Use it where a component has fewer rows than a block has columns.
@@ -100,6 +103,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     ----------
     weights_ : array of shape (G,)
     means_ : array of shape (G, p)
+        Like the covariances and all that is made of them, they are those of ``powered(X)``, which is X itself unless
+        columns have powers. See `centers_` for the units of X.
     blocks_ : tuple of G Blocks
         Covariances in factored form; the same object G times with a shared covariance.
     covariances_ : array of shape (G, p, p)
@@ -126,7 +131,11 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         Every start, the winner first.
     n_parameters_ : int
         G − 1 + Gp + the parameters of the distinct blocks: c(c+1)/2 of a full one, fewer in other shapes; G more with
-        ``tails="t"``.
+        ``tails="t"``, and the exponents other than 1.
+    powers_ : array of shape (p,)
+        Exponent of each column, from 0, a logarithm, to 2; 1 leaves a column as it is.
+    centers_ : array of shape (G, p)
+        Centers of the components in the units of X: the means, or the medians of columns with a power.
     degrees_of_freedom_ : array of shape (G,)
         How heavy the tails of each component are, from 1 to 200; infinite for normal ones.
     partition_price_ : float
@@ -179,6 +188,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         common_factors: int | str = "auto",
         shared_covariance: bool = False,
         tails: str = "normal",
+        columns: str = "linear",
         shrinkage: float | None = None,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -193,6 +203,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         self.common_factors = common_factors
         self.shared_covariance = shared_covariance
         self.tails = tails
+        self.columns = columns
         self.shrinkage = shrinkage
         self.tol = tol
         self.max_iter = max_iter
@@ -208,8 +219,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     def impute(self, X: Any, draws: int | None = None) -> Any:
         """Rows with their missing values replaced by their expectations given the other values of the row.
 
-        Σ_g z_g E(x_m | x_o, g). Values that are present stay as they are, to the last bit. A pandas or polars data
-        frame gives a data frame, everything else an array of shape (N, p).
+        Σ_g z_g E(x_m | x_o, g), of powered values where columns have powers. Values that are present stay as they are,
+        to the last bit. A pandas or polars data frame gives a data frame, everything else an array of shape (N, p).
 
         With `draws`, a list of so many tables: in each, missing values are drawn from their distribution given the
         row, so that what is computed from the tables varies as much as the missing values leave open (multiple
@@ -225,7 +236,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         """Mean and variance of each missing cell given the other values of its row, two arrays of shape (N, p).
 
         Present values have themselves and 0. Mean ± 1.645 √variance holds about 90 % of the missing values; with few
-        rows a little less, because parameters are taken as known. Infinite where heavy tails leave no variance.
+        rows a little less, because parameters are taken as known. Infinite where heavy tails leave no variance; not
+        for columns with powers.
         """
         check_is_fitted(self)
         return conditional_moments(self, X)
@@ -302,12 +314,14 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             factor_price=price,
             total_weight=rows.total_weight,
             heavy=self.tails == "t",
+            powered=self.columns == "power",
             as_rows=as_rows,
         )
 
     def _adopt(self, parameters: Parameters, rows: Rows) -> None:
         parameters = replace(parameters, blocks=parameters.blocks.canonical())
-        self._parameters = parameters.in_units(rows.location, rows.scale)
+        units = parameters.powers or rows
+        self._parameters = parameters.in_units(units.location, units.scale)
         self.splits_ = self._splits(parameters, rows)
         self._groups_chosen = self._n_groups(rows.n_columns)[1]
         self.block_rows_ = supporting_rows(rows, parameters)
@@ -384,6 +398,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         check_common(self.common_factors)
         if self.tails not in ("normal", "t"):
             raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
+        if self.columns not in ("linear", "power"):
+            raise ValueError(f'columns={self.columns!r} must be "linear" or "power"')
         if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
             raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
@@ -395,7 +411,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         freedom = self._parameters.degrees_of_freedom
         if freedom is not None:
             deviations /= np.sqrt(rng.chisquare(freedom[g], n) / freedom[g])[:, None]
-        return np.asarray(self.means_[g] + deviations)
+        return self._unpowered(np.asarray(self.means_[g] + deviations))
 
     @property
     def degrees_of_freedom_(self) -> FloatArray:
@@ -403,6 +419,27 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         check_is_fitted(self)
         freedom = self._parameters.degrees_of_freedom
         return np.full(len(self._parameters.weights), np.inf) if freedom is None else freedom
+
+    @property
+    def powers_(self) -> FloatArray:
+        """Exponent of each column, shape (p,); 1 leaves a column as it is."""
+        check_is_fitted(self)
+        powers = self._parameters.powers
+        return np.ones(self.n_features_in_) if powers is None else powers.exponents
+
+    @property
+    def centers_(self) -> FloatArray:
+        """Centers of the components in the units of X, shape (G, p): means, or medians of columns with a power."""
+        check_is_fitted(self)
+        return self._unpowered(self._parameters.means).astype(self.means_.dtype)
+
+    def powered(self, X: ArrayLike) -> FloatArray:
+        """Rows with powers of their columns, the space of `means_` and `covariances_`; X itself without powers."""
+        return self._modelled(X)
+
+    def _unpowered(self, Y: FloatArray) -> FloatArray:
+        powers = self._parameters.powers
+        return Y if powers is None else powers.inverse(Y)
 
     @property
     def outliers_(self) -> BoolArray:
@@ -452,12 +489,13 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
-        """Free parameters: G − 1 weights, Gp means, distinct blocks, their common factors and G degrees of freedom."""
+        """Free parameters: G − 1 weights, Gp means, blocks, their common factors, degrees of freedom, exponents."""
         check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         tails = 0 if self._parameters.degrees_of_freedom is None else G
         blocks = self._parameters.blocks
-        return G - 1 + G * p + blocks.layout.n_parameters + blocks.n_loadings + tails
+        powers = 0 if self._parameters.powers is None else self._parameters.powers.n_exponents
+        return G - 1 + G * p + blocks.layout.n_parameters + blocks.n_loadings + tails + powers
 
     @property
     def common_loadings_(self) -> tuple[FloatArray, ...]:
@@ -529,7 +567,7 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
 
 def _score(chunk: Chunk, parameters: Parameters) -> FloatArray:
     """Log π_g f_g of the rows of a chunk, shape (m, G)."""
-    return log_joint(chunk, parameters.density(chunk.has_missing))[0]
+    return log_joint(chunk.powered(parameters.powers), parameters.density(chunk.has_missing))[0]
 
 
 def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:

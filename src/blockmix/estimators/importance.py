@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from blockmix.partition import FloatArray, IntArray
-from blockmix.rows.files import needed
 
 _TOP = 5  # groups listed per topic
 _WORDS = 10  # that name a topic
@@ -80,9 +79,7 @@ def central_terms(terms: NDArray[np.object_], directions: FloatArray, n_document
     Without the factor rare words would come first.
     """
     score = directions @ directions.mean(axis=0) * np.log(1 + n_documents)
-    weights = score / max(float(score.max()), np.finfo(float).tiny)
-    order = np.argsort(-np.round(weights, 12), kind="stable")
-    return [(str(terms[j]), float(weights[j])) for j in order]
+    return _sorted(terms, score / max(float(score.max()), np.finfo(float).tiny))
 
 
 def ranked_terms(terms: NDArray[np.object_], R: FloatArray) -> Terms:
@@ -97,9 +94,12 @@ def ranked_terms(terms: NDArray[np.object_], R: FloatArray) -> Terms:
     ('b', 0.8944...)
     """
     totals = R.sum(axis=1)
-    weights = totals / np.sqrt(max(totals.sum(), np.finfo(float).tiny))
-    order = np.argsort(-np.round(weights, 12), kind="stable")
-    return [(str(terms[j]), float(weights[j])) for j in order]
+    return _sorted(terms, totals / np.sqrt(max(totals.sum(), np.finfo(float).tiny)))
+
+
+def _sorted(terms: NDArray[np.object_], weights: FloatArray) -> Terms:
+    """Terms with their weights, largest first."""
+    return [(str(terms[j]), float(weights[j])) for j in np.argsort(-np.round(weights, 12), kind="stable")]
 
 
 def is_background(terms: Terms, n_terms: int) -> bool:
@@ -177,26 +177,16 @@ def typical_documents(X: Any, closeness: FloatArray, words: Sequence[IntArray], 
 
 
 def lines(topics: Sequence[Topic]) -> Iterator[str]:
-    """Text lines that list the topics and their words."""
+    """Text lines that list the topics, which count from 1, and their words."""
     rated = topics[0].mean_rating is not None
     yield f"topic  documents  share  {'rating  ' if rated else ''}words"
-    for g, topic in enumerate(topics):
+    for g, topic in enumerate(topics, start=1):
         rating = f"{topic.mean_rating:<6.2f}  " if rated else ""
         yield f"{g:<5}  {topic.size:<9}  {100 * topic.share:>3.0f} %  {rating}{', '.join(topic.words)}"
 
 
-def group_lines(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Iterator[str]:
+def group_lines(names: Sequence[str], importance: FloatArray) -> Iterator[str]:
     """Text lines that list the most important groups of each topic."""
     yield "topic  term groups, importance in % of the average"
-    for g, row in enumerate(importance):
+    for g, row in enumerate(importance, start=1):
         yield f"{g:<5}  " + "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
-
-
-def frame(topics: Sequence[Topic], names: Sequence[str], importance: FloatArray) -> Any:
-    """Topics and importances as a pandas data frame, one row per topic."""
-    table = needed("pandas", "app").DataFrame(importance, columns=names).rename_axis("topic")
-    table.insert(0, "documents", [topic.size for topic in topics])
-    table.insert(1, "words", [", ".join(topic.words) for topic in topics])
-    if topics[0].mean_rating is not None:
-        table.insert(2, "mean rating", [topic.mean_rating for topic in topics])
-    return table

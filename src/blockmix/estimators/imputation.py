@@ -20,6 +20,7 @@ from blockmix.em.sweep import expected, filled
 from blockmix.estimators.validation import rows_to_score
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import ArrayRows, Chunk, Rows, one_blas_thread
+from blockmix.rows.powers import Powers
 
 _LEAST = 1e-12  # eigenvalue of a precision with diagonal 1, below which rounding decides
 
@@ -38,6 +39,8 @@ def imputed(model: Any, X: Any, draws: int | None, seed: int) -> list[Any]:
 
 def conditional_moments(model: Any, X: Any) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of each cell given the other values of its row, shapes (N, p)."""
+    if model._parameters.powers is not None:
+        raise ValueError('columns="power" leaves no simple variance of a missing cell: use impute(X, draws=100)')
     means, variances = zip(*_mapped(model, rows_to_score(model, X, cast=False), _moments), strict=True)
     return np.concatenate(means), np.concatenate(variances)
 
@@ -45,13 +48,13 @@ def conditional_moments(model: Any, X: Any) -> tuple[FloatArray, FloatArray]:
 def _mapped(model: Any, rows: Rows, function: Any) -> Iterator[Any]:
     """A function of each chunk, the chunk in the type of the fit, its density, probabilities and weights u."""
     density = model._parameters.density(missing=True)
-    of_chunk = partial(_of_chunk, function=function, density=density, dtype=model.means_.dtype)
+    settings: dict[str, Any] = {"density": density, "powers": model._parameters.powers, "dtype": model.means_.dtype}
     with one_blas_thread():
-        yield from rows.map(of_chunk)
+        yield from rows.map(partial(_of_chunk, function=function, **settings))
 
 
-def _of_chunk(chunk: Chunk, function: Any, density: Density, dtype: Any) -> Any:
-    cast = replace(chunk, X=chunk.X.astype(dtype, copy=False))
+def _of_chunk(chunk: Chunk, function: Any, density: Density, powers: Powers | None, dtype: Any) -> Any:
+    cast = replace(chunk, X=chunk.X.astype(dtype, copy=False)).powered(powers)
     joint, u = log_joint(cast, density)
     return function(chunk, cast, density, softmax(joint, axis=1), np.ones_like(joint) if u is None else u)
 
@@ -66,6 +69,7 @@ def _tables(
     for number in numbers:
         rng = None if number is None else np.random.default_rng([seed, number, chunk.place.start])
         values = expected(cast, density, z) if rng is None else _drawn(cast, density, z, u, rng)
+        values = values if cast.powers is None else cast.powers.inverse(values)
         tables.append(np.where(np.isnan(chunk.X), values.astype(chunk.X.dtype), chunk.X))
     return tables
 

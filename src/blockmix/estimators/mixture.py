@@ -353,7 +353,9 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """
         check_is_fitted(self)
         axes = axes_of(self, component)
-        values = scores(rows_to_score(self, X), axes, self.means_, self.blocks_, self._scorer())
+        values = scores(
+            rows_to_score(self, X).powered(self._parameters.powers), axes, self.means_, self.blocks_, self._scorer()
+        )
         return framed(self, values, X, axes)
 
     def fit_transform(self, X: Any, y: object = None, **parameters: Any) -> Any:
@@ -418,7 +420,9 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         """
         check_is_fitted(self)
         axes, rows = axes_of(self), rows_to_score(self, X)
-        values = scores(rows, axes, self.means_, self.blocks_, self._scorer(), unknown=np.nan)
+        values = scores(
+            rows.powered(self._parameters.powers), axes, self.means_, self.blocks_, self._scorer(), unknown=np.nan
+        )
         labels = self.predict(X) if len(self.weights_) > 1 else None
         return associated(traits, X, rows, axes, values, labels, column_names(self))
 
@@ -611,13 +615,18 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def _view(self, X: ArrayLike, component: int) -> ComponentView:
         self._check_component(component)
-        return component_view(self.blocks_[component], self._array(X), self.predict_proba(X)[:, component], self)
+        return component_view(self.blocks_[component], self._modelled(X), self.predict_proba(X)[:, component], self)
 
     def _check_component(self, component: int) -> None:
         check_is_fitted(self)
         G = len(self.weights_)
         if not 0 <= component < G:
             raise ValueError(f"component={component} must be from 0 to {G - 1}: the model has {G} components")
+
+    def _modelled(self, X: ArrayLike) -> FloatArray:
+        """The rows, checked, with the powers of their columns: the space of means and covariances."""
+        values, powers = self._array(X), self._parameters.powers
+        return values if powers is None else powers.of(values).astype(values.dtype)
 
     def _array(self, X: ArrayLike) -> FloatArray:
         """The rows as one array, checked."""

@@ -52,7 +52,7 @@ def mixture_stability(
     check_whole("n_resamples", n_resamples)
     check_whole("n_refits", n_refits, least=0)
     n_refits = n_refits if len(model.weights_) > 1 else 0  # one cluster is all rows, always
-    rows = rows_to_score(model, X, sample_weight).measured()
+    rows = rows_to_score(model, X, sample_weight).powered(model._parameters.powers).measured()
     if n_refits and not rows.is_array:
         raise ValueError(f"n_refits={n_refits} needs rows in memory: give n_refits=0 to resample column groups only")
     if n_refits and rows.n_rows != len(model.row_labels_):
@@ -61,7 +61,7 @@ def mixture_stability(
     codes, total = _unit_codes(units, rows.n_rows), n_resamples + n_refits
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
-    family = model._family(rows, np.ones(rows.n_columns))
+    rows, family = rows.powered(parameters.powers), model._family(rows, np.ones(rows.n_columns))
     with one_blas_thread():
         resampled = _reported(_resampled_groups(rows, parameters, family, n_resamples, codes, rng), 0, total, callback)
         stability = column_stability(model._parameters.blocks.layout.distinct, resampled, column_names(model))
@@ -119,7 +119,7 @@ def least_stable(
 
 
 def drawn_like(model: Any, X: FloatArray, seed: int) -> FloatArray:
-    """A table like X, shape (N, p), whose rows in each component of a mixture are normal.
+    """A table like X, shape (N, p), whose rows in each component of a mixture are normal, or their powers are.
 
     They have the whole covariance of the rows of the component: correlations that few rows hide from the model would
     otherwise be taken for clusters. Missing values stay where they are, and columns of repeated values have values of
@@ -131,10 +131,13 @@ def drawn_like(model: Any, X: FloatArray, seed: int) -> FloatArray:
         for g in np.unique(labels).tolist():
             drawn[labels == g] = model._sample_component(g, int((labels == g).sum()), rng)
         complete = model.impute(X) + drawn - model.impute(np.where(missing, np.nan, drawn))
+    powers = model._parameters.powers
+    complete = complete if powers is None else powers.of(complete)
     for g in np.unique(labels).tolist():
         part = complete[labels == g]
         mean, n = part.mean(axis=0), len(part)
         drawn[labels == g] = mean + rng.standard_normal((n, n)) @ (part - mean) / np.sqrt(n)
+    drawn = drawn if powers is None else powers.inverse(drawn)
     for j in model.resolution_.columns.tolist():
         values = np.unique(X[~missing[:, j], j])
         drawn[:, j] = values[np.searchsorted((values[1:] + values[:-1]) / 2, drawn[:, j])]
@@ -240,7 +243,7 @@ def _resampled_groups(
     n_covariances, z = len(parameters.blocks.layout.distinct), None
     if rows.has_missing:
         # Filled by the fitted blocks, missing values would confirm these.
-        z, parameters = parameters.density(missing=True), family.in_coarser_blocks(rows, parameters)
+        z, parameters = parameters, family.in_coarser_blocks(rows, parameters)
     size, n_buckets = n_covariances * rows.n_columns**2, min(BUCKETS, int(codes.max()) + 1)
     if n_buckets * size > _NUMBERS and rows.is_array:
         # Statistics of buckets would take more memory than many passes take time.
@@ -262,7 +265,9 @@ def _resampled_groups(
             yield family.proposals(statistics, parameters)
 
 
-def _chunk_buckets(chunk: Chunk, density: Density, n: int, z: Density | None, codes: IntArray, n_buckets: int) -> Any:
+def _chunk_buckets(
+    chunk: Chunk, density: Density, n: int, z: Parameters | None, codes: IntArray, n_buckets: int
+) -> Any:
     """Statistics of the buckets of a chunk, with full scatters of n covariances; an array of objects, which adds up.
 
     Rows are spread over buckets by a hash of their number or unit.

@@ -46,9 +46,9 @@ class TopicShares:
     words: tuple[str, ...]
 
     def to_frame(self) -> Any:
-        """One row per topic and category, as a pandas data frame."""
+        """One row per topic, from 1, and category, as a pandas data frame."""
         rows = [
-            {"topic": g, "words": self.words[g], "category": name, "documents": int(self.counts[g, c])}
+            {"topic": g + 1, "words": self.words[g], "category": name, "documents": int(self.counts[g, c])}
             | {key: float(getattr(self, key)[g, c]) for key in ("shares", "low", "high")}
             for g in range(len(self.words))
             for c, name in enumerate(self.names)
@@ -89,10 +89,8 @@ def _categories(values: ArrayLike, N: int, bins: int) -> tuple[IntArray, list[st
     else:
         missing = np.array([value is None or value != value or value == "" for value in given.tolist()], dtype=bool)
         levels = np.unique(given[~missing].astype(str) if given.dtype.kind == "O" else given[~missing])
-        if len(levels) > _MAX_CATEGORIES * 5:
-            raise ValueError(
-                f"values has {len(levels)} categories: give at most {_MAX_CATEGORIES * 5}, numbers or dates"
-            )
+        if len(levels) > (most := 5 * _MAX_CATEGORIES):
+            raise ValueError(f"values has {len(levels)} categories: give at most {most}, numbers or dates")
     keys = {str(level): code for code, level in enumerate(levels)}
     codes = [-1 if lost else keys[str(value)] for value, lost in zip(given, missing, strict=True)]
     return np.array(codes, dtype=np.intp), list(keys), given.dtype.kind in "Mfiu"
@@ -103,12 +101,8 @@ def _stretches(given: Any, missing: Any, bins: int) -> tuple[IntArray, list[str]
     is_date = given.dtype.kind == "M"
     numbers = given.astype("datetime64[s]").astype(float) if is_date else given.astype(float)
     present = numbers[~missing]
-    edges = (
-        np.linspace(present.min(), present.max(), bins + 1)
-        if is_date
-        else np.quantile(present, np.linspace(0, 1, bins + 1))
-    )
-    edges = np.unique(edges)
+    steps = np.linspace(0, 1, bins + 1)
+    edges = np.unique(present.min() + steps * np.ptp(present) if is_date else np.quantile(present, steps))
     codes = np.clip(np.searchsorted(edges, np.where(missing, edges[0], numbers), side="right") - 1, 0, len(edges) - 2)
     if is_date:
         days = edges.astype("datetime64[s]").astype("datetime64[D]").astype(str)

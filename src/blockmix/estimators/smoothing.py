@@ -257,9 +257,8 @@ class Corpus:
 
     def part(self, rows: IntArray) -> Corpus:
         """Some of the documents."""
-        given = {"embeddings": self.embeddings, "ratings": self.ratings}
-        taken: dict[str, Any] = {name: None if values is None else values[rows] for name, values in given.items()}
-        return replace(self, counts=self.counts[rows], weights=self.weights[rows], **taken)
+        given = {name: getattr(self, name) for name in ("counts", "weights", "embeddings", "ratings")}
+        return replace(self, **{name: values[rows] for name, values in given.items() if values is not None})
 
     @property
     def rows(self) -> Any:
@@ -302,24 +301,14 @@ def start(z: FloatArray, n_topics: int, rng: np.random.RandomState) -> IntArray:
     return labels
 
 
-@dataclass(frozen=True, eq=False)
-class Halves:
-    """What the fits to two random halves of the documents have in common.
+def halves(
+    corpus: Corpus, n_topics: int, n_groups: int, rng: np.random.RandomState
+) -> tuple[float, list[FloatArray]] | None:
+    """Fits to two halves of the documents, of at most 3000 each, compared on both; None for too few documents.
 
-    Attributes
-    ----------
-    agreement : float
-        Share of the documents whose topic in one half is the main partner of their topic in the other.
-    directions : two arrays of shape (p, d)
-        Their directions of terms.
+    Returns the share of the documents whose topic in one half is the main partner of their topic in the other, and the
+    directions of the terms in each half.
     """
-
-    agreement: float
-    directions: tuple[FloatArray, FloatArray]
-
-
-def halves(corpus: Corpus, n_topics: int, n_groups: int, rng: np.random.RandomState) -> Halves | None:
-    """Fits to two halves of the documents, of at most 3000 each, compared on both; None for too few documents."""
     order = rng.permutation(corpus.weights.shape[0])
     half = min(len(order) // 2, _HALF)
     if half < 4 * n_topics:
@@ -334,7 +323,7 @@ def halves(corpus: Corpus, n_topics: int, n_groups: int, rng: np.random.RandomSt
         directions.append(fit.directions)
     table = contingency_matrix(*labels)
     main = (table.max(axis=0).sum() + table.max(axis=1).sum()) / 2
-    return Halves(float(main / table.sum()), (directions[0], directions[1]))
+    return float(main / table.sum()), directions
 
 
 def tempered(mixture: SmoothMixture, z: FloatArray, agreement: float) -> SmoothMixture:
@@ -347,9 +336,8 @@ def tempered(mixture: SmoothMixture, z: FloatArray, agreement: float) -> SmoothM
     hottest = np.log(_HOTTEST)
     if excess(0.0) <= 0:
         return mixture
-    if excess(hottest) >= 0:
-        return replace(mixture, temperature=_HOTTEST)
-    return replace(mixture, temperature=float(np.exp(brentq(excess, 0.0, hottest, xtol=1e-3))))
+    log_temperature = hottest if excess(hottest) >= 0 else brentq(excess, 0.0, hottest, xtol=1e-3)
+    return replace(mixture, temperature=float(np.exp(log_temperature)))
 
 
 def stable_terms(*directions: FloatArray) -> list[IntArray]:

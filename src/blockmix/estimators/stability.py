@@ -149,8 +149,8 @@ class Stability:
         if not 0 <= component < max(n, len(self.clusters or ())):
             raise ValueError(f"component={component} must be from 0 to {n - 1}")
         g, title = (component, f"cluster {component + 1}") if n > 1 else (0, "")
-        settings: dict[str, Any] = {"names": self.names, "title": title, "shares": True, "ax": ax}
-        return plotting.correlation_heatmap(self.pairs[g], self.partitions[g], **settings)
+        groups = self.partitions[g]
+        return plotting.correlation_heatmap(self.pairs[g], groups, names=self.names, title=title, shares=True, ax=ax)
 
     def words(self, group: GroupStability) -> str:
         """The line that a page or a terminal shows for a group: "5 columns always together, alcohol joins in 64"."""

@@ -28,6 +28,7 @@ from blockmix.grouping import GROUPINGS, RULES, Grouping, Rule
 from blockmix.grouping.silhouette import Split
 from blockmix.partition import FloatArray, Partition
 from blockmix.rows import Resolution
+from blockmix.rows.powers import Powers
 
 # Least diagonal entry of a Cholesky factor, relative to its row. Factors of singular matrices have about 1e-8.
 _LEAST_PIVOT = 1e-12
@@ -95,7 +96,7 @@ def _blocks(labels: Any, factors: Any, shapes: Any, states: Any, loadings: Any) 
     return Blocks(layout, factors, states, loadings)
 
 
-def _mixture(weights: Any, means: Any, blocks: Any, degrees_of_freedom: Any) -> Parameters:
+def _mixture(weights: Any, means: Any, blocks: Any, degrees_of_freedom: Any, powers: Any) -> Parameters:
     """The mixture of these blocks, checked; a single covariance is shared by all components.
 
     How many share it is not stored: a number in a small file could ask for any amount of memory.
@@ -109,7 +110,17 @@ def _mixture(weights: Any, means: Any, blocks: Any, degrees_of_freedom: Any) -> 
     require(freedom is None or (is_real(freedom, (G,)) and is_positive(freedom)), "degrees of freedom are not above 0")
     given = [values for values in (weights, means, freedom) if values is not None]
     require(all(values.dtype == np.float64 for values in given), "parameters are not in double precision")
-    return Parameters(weights, means, blocks, freedom)
+    right = powers is None or (isinstance(powers, Powers) and len(powers.exponents) == p)
+    require(right, f"the powers are not those of {p} columns")
+    return Parameters(weights, means, blocks, freedom, powers)
+
+
+def _check_powers(powers: Powers) -> None:
+    arrays = [powers.exponents, powers.origin, powers.step, powers.location, powers.scale]
+    p = np.size(powers.exponents)
+    require(all(is_real(values, (p,)) and values.dtype == np.float64 for values in arrays), "powers are not finite")
+    require((np.abs(powers.exponents - 1) <= 1).all(), "an exponent is not between 0 and 2")
+    require(is_positive(powers.step) and is_positive(powers.scale), "the scale of a power is not above 0")
 
 
 def _check_resolution(resolution: Resolution) -> None:
@@ -187,6 +198,7 @@ VALUES = Codecs(
         Codec(Partition),
         Codec(Blocks, None, _blocks_arguments, _blocks),
         Codec(Parameters, build=_mixture),
+        Codec(Powers, _check_powers),
         Codec(FactorParameters, _check_factor_mixture),
         Codec(Resolution, _check_resolution),
         Codec(FactorBlock, lambda block: require(type(block.n_factors) is int and block.n_factors > 0, "no factors")),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -70,61 +69,47 @@ def default_vectorizer(stop_words: Any, ngrams: int = 1, characters: bool = Fals
 
     With characters, pairs of neighboring letters take the place of words.
     """
-    if isinstance(ngrams, bool) or not isinstance(ngrams, Integral) or ngrams < 1:
-        raise ValueError(f"ngrams={ngrams!r} must be a whole number that is at least 1")
     if isinstance(stop_words, str) and stop_words != "english":
         raise ValueError(f'stop_words={stop_words!r} must be "english", None or a list of words')
-    words = STOP_WORDS if isinstance(stop_words, str) else None if stop_words is None else sorted(stop_words)
-    pattern = PAIR if characters else TOKEN
-    return CountVectorizer(
-        stop_words=None if characters else words, token_pattern=pattern, ngram_range=(1, int(ngrams))
-    )
+    words = STOP_WORDS if isinstance(stop_words, str) else stop_words and sorted(stop_words)
+    kind = {"token_pattern": PAIR} if characters else {"token_pattern": TOKEN, "stop_words": words}
+    return CountVectorizer(ngram_range=(1, int(ngrams)), **kind)
 
 
 def is_matrix(documents: Any) -> bool:
     """Whether documents are a matrix of numbers; other tables raise a ValueError."""
-    if sparse.issparse(documents):
-        return True
-    shape = getattr(documents, "shape", None)
-    if shape is None or len(shape) == 1:
-        return False
+    shape = tuple(getattr(documents, "shape", (0,)))
+    if sparse.issparse(documents) or len(shape) == 1:
+        return len(shape) > 1
     if len(shape) != 2 or np.asarray(documents).dtype.kind not in "biuf":
-        raise ValueError(
-            f"documents is a table of shape {tuple(shape)} that is not numeric: give one column of texts "
-            "or a matrix of counts"
-        )
+        remedy = "give one column of texts or a matrix of counts"
+        raise ValueError(f"documents is a table of shape {shape} that is not numeric: {remedy}")
     return True
 
 
 def as_texts(documents: Any) -> list[str | bytes]:
     """The documents as a list of str or UTF-8 bytes."""
-    if isinstance(documents, (str, bytes)):
-        raise ValueError(f"documents is one {type(documents).__name__}: give a list with one text per document")
-    if not isinstance(documents, Iterable):
-        raise ValueError(f"documents is of type {type(documents).__name__}: give a list of texts or a matrix of counts")
+    if isinstance(documents, (str, bytes)) or not isinstance(documents, Iterable):
+        raise ValueError(f"documents is one {type(documents).__name__}: give a list of texts or a matrix of counts")
     texts = list(documents)
     for i, text in enumerate(texts):
         if not isinstance(text, (str, bytes)):
             raise ValueError(f"document {i} is {text!r}, which is not text: remove it or replace it by an empty string")
-        if isinstance(text, bytes):
-            try:
-                text.decode("utf-8")
-            except UnicodeDecodeError:
-                raise ValueError(f"document {i} is not valid UTF-8: decode it to str first") from None
+        try:
+            text if isinstance(text, str) else text.decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"document {i} is not valid UTF-8: decode it to str first") from None
     return texts
 
 
 def as_matrix(documents: Any) -> Any:
     """A matrix of counts or weights, checked, as CSR without explicit zeros."""
     given: Any = documents if sparse.issparse(documents) else np.asarray(documents)
-    matrix = sparse.csr_array(given)
-    if not np.isfinite(matrix.data).all():
-        raise ValueError("documents has an entry that is not finite: give finite counts or weights")
-    if matrix.nnz and matrix.data.min() < 0:
-        raise ValueError(f"documents has a negative entry, {matrix.data.min():g}: give counts or weights of at least 0")
-    if not matrix.data.all():
-        matrix = matrix.copy()  # do not modify the caller's matrix
-        matrix.eliminate_zeros()
+    matrix = sparse.csr_array(given, copy=True)  # the caller's matrix stays as it is
+    if not (matrix.data >= 0).all() or not np.isfinite(matrix.data).all():
+        worst = matrix.data[np.argmin(np.isfinite(matrix.data) & (matrix.data >= 0))]
+        raise ValueError(f"documents has an entry {worst:g}: give finite counts or weights of at least 0")
+    matrix.eliminate_zeros()
     return matrix
 
 
@@ -134,11 +119,8 @@ def read(documents: Any, vectorizer: Any, term_names: Any) -> tuple[Any, NDArray
     Columns have the given names, those of the data frame or vectorizer, or x0, x1 and so on.
     """
     if is_matrix(documents):
-        matrix, vectorizer = as_matrix(documents), None
-        names = getattr(documents, "columns", None) if term_names is None else term_names
+        matrix, vectorizer, names = as_matrix(documents), None, getattr(documents, "columns", None)
     else:
-        if term_names is not None:
-            raise ValueError("term_names name the columns of a matrix, but documents are texts: leave term_names out")
         texts = as_texts(documents)
         if not texts:
             raise ValueError("documents is empty: give at least two texts")
@@ -153,9 +135,9 @@ def read(documents: Any, vectorizer: Any, term_names: Any) -> tuple[Any, NDArray
             raise ValueError("documents contain no words, which have two or more letters: give other texts") from error
         # A hashing vectorizer has no names.
         names = vectorizer.get_feature_names_out() if hasattr(vectorizer, "get_feature_names_out") else None
-    if names is None:
-        names = [f"x{j}" for j in range(matrix.shape[1])]
-    if isinstance(names, str) or len(names) != matrix.shape[1]:
+    names = names if term_names is None else term_names
+    names = [f"x{j}" for j in range(matrix.shape[1])] if names is None else names
+    if len(names) != matrix.shape[1]:
         raise ValueError(f"term_names has {len(names)} names for the {matrix.shape[1]} columns of documents")
     return matrix, np.array([str(name) for name in names], dtype=object), vectorizer
 
@@ -182,12 +164,9 @@ def as_ratings(ratings: ArrayLike | None, n_documents: int) -> FloatArray | None
         raise ValueError("ratings must be numbers, one per document") from None
     if values.shape != (n_documents,):
         raise ValueError(f"ratings has shape {values.shape} for {n_documents} documents: give one number for each")
-    missing = np.flatnonzero(~np.isfinite(values))
-    if len(missing):
-        raise ValueError(
-            f"ratings has {len(missing)} values that are not finite, the first at document {missing[0]}: "
-            "remove those documents"
-        )
+    if len(missing := np.flatnonzero(~np.isfinite(values))):
+        which = f"{len(missing)} values that are not finite, the first at document {missing[0]}"
+        raise ValueError(f"ratings has {which}: remove those documents")
     return values
 
 
@@ -205,11 +184,15 @@ def select_words(matrix: Any) -> IntArray:
     """Indices of the words that have vectors: the 2000 most frequent among those in enough documents; sorted."""
     least = _LEAST_DOCUMENTS if matrix.shape[0] >= 50 * _LEAST_DOCUMENTS else max(1, matrix.shape[0] // 50)
     n_documents = np.bincount(matrix.indices, minlength=matrix.shape[1])
-    score = np.where(n_documents >= least, _frequency(matrix, matrix), -1.0)
-    words: IntArray = np.sort(np.argsort(-score, kind="stable")[: min(_MAX_WORDS, int((score >= 0).sum()))])
-    if len(words) == 0:
+    return _most_frequent(np.where(n_documents >= least, _frequency(matrix, matrix), -1.0), _MAX_WORDS)
+
+
+def _most_frequent(score: FloatArray, n: int) -> IntArray:
+    """Indices of at most `n` of the largest scores that are not negative; sorted."""
+    columns: IntArray = np.sort(np.argsort(-score, kind="stable")[: min(n, int((score >= 0).sum()))])
+    if len(columns) == 0:
         raise ValueError("no term distinguishes the documents: each is in all of them or in too few")
-    return words
+    return columns
 
 
 def rating_shares(weights: Any, ratings: FloatArray) -> FloatArray:
@@ -227,12 +210,8 @@ def rating_shares(weights: Any, ratings: FloatArray) -> FloatArray:
 
 def select_terms(matrix: Any, weights: Any, ratings: FloatArray | None, max_terms: int, n_selected: int) -> IntArray:
     """Indices of the columns to keep: the most frequent, and of these the most predictive if ratings vary; sorted."""
-    score = _frequency(matrix, weights)
     is_rated = ratings is not None and np.ptp(ratings) > 0
-    count = min(max_terms if is_rated else min(max_terms, n_selected), int((score >= 0).sum()))
-    kept: IntArray = np.sort(np.argsort(-score, kind="stable")[:count])
-    if count == 0:
-        raise ValueError("no term distinguishes the documents: each is in all of them or in none")
+    kept = _most_frequent(_frequency(matrix, weights), max_terms if is_rated else min(max_terms, n_selected))
     if ratings is None or not is_rated:
         return kept
     shares = rating_shares(weights[:, kept], ratings)
@@ -242,20 +221,8 @@ def select_terms(matrix: Any, weights: Any, ratings: FloatArray | None, max_term
 def check_enough(n: int, n_documents: int, least: int) -> None:
     """Raise a ValueError unless `least` or more documents contain a word."""
     if n < least:
-        raise ValueError(
-            f"only {n} of {n_documents} documents contain a selected term, and at least {least} are needed: "
-            "select more terms or give more documents"
-        )
-
-
-def check_varies(X: FloatArray, terms: NDArray[Any]) -> None:
-    """Raise a ValueError unless every term varies among the documents with terms, X."""
-    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
-    if len(constant):
-        raise ValueError(
-            f"term {terms[constant[0]]!r} has the same weight in every document that contains a selected term: "
-            "remove it"
-        )
+        lack = f"only {n} of {n_documents} documents contain a selected term, and at least {least} are needed"
+        raise ValueError(f"{lack}: select more terms or give more documents")
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,8 +258,6 @@ class Lexicon:
             expected = "a matrix" if self.vectorizer is None else "texts"
             raise ValueError(f"the model was fitted to {expected}: give {expected} here as well")
         matrix = as_matrix(documents if self.vectorizer is None else self.vectorizer.transform(as_texts(documents)))
-        if matrix.shape[1] != self.n_vocabulary:
-            raise ValueError(
-                f"documents has {matrix.shape[1]} columns, but the model was fitted to {self.n_vocabulary}"
-            )
+        if (n := matrix.shape[1]) != self.n_vocabulary:
+            raise ValueError(f"documents has {n} columns, but the model was fitted to {self.n_vocabulary}")
         return self.weigh(matrix)

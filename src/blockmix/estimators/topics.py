@@ -186,12 +186,10 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         term_names : sequence of v str, optional
             Names of the columns of a matrix.
         """
-        for name in ("n_topics", "n_term_groups", "max_terms", "n_selected_terms"):
+        for name in ("n_topics", "n_term_groups", "max_terms", "n_selected_terms", "ngrams"):
             check_whole(name, getattr(self, name))
-        if self.vectorizer is None:
-            vectorizer: Any = terms.default_vectorizer(self.stop_words, self.ngrams, self.characters)
-        else:
-            vectorizer = clone(self.vectorizer)
+        own = None if self.vectorizer is None else clone(self.vectorizer)
+        vectorizer = own or terms.default_vectorizer(self.stop_words, self.ngrams, self.characters)
         matrix, names, vectorizer = terms.read(documents, vectorizer, term_names)
         N, least = matrix.shape[0], max(2, self.n_topics)
         if least > N:
@@ -203,11 +201,8 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         self._lexicon = terms.Lexicon(vectorizer, weighting, np.arange(len(names)), len(names), self.smoothing)
         self.n_vocabulary_ = len(names)
         with one_blas_thread():
-            if self.smoothing:
-                result = self._fit_smooth(matrix, names, rated, vectors)
-            else:
-                result = self._fit_plain(matrix, names, rated)
-        self._arrange(result, N, rated)
+            fit = self._fit_smooth if self.smoothing else self._fit_plain
+            self._arrange(fit(matrix, names, rated, vectors), N, rated)
         self._warn(rated)
         return self
 
@@ -263,19 +258,15 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return np.array(self.group_names_, dtype=object)
 
-    def summary(self, as_frame: bool = False) -> Any:
-        """The topics as text, or the topics and their importances as a pandas data frame."""
+    def summary(self) -> str:
+        """The topics and the term groups that matter to them, as text; topics count from 1."""
         check_is_fitted(self)
-        if as_frame:
-            return importance.frame(self.topics_, self.group_names_, self.importance_)
-        unclear, empty, notes = len(self.unclear_), len(self.without_terms_), []
-        if unclear:
-            notes.append(
-                f"{unclear} document{'' if unclear == 1 else 's'} without a clear topic: probability below 0.5"
-            )
-        if empty:
-            notes.append(f"{empty} document{'' if empty == 1 else 's'} without any of the terms: no topic")
-        groups = importance.group_lines(self.topics_, self.group_names_, self.importance_)
+        lacks = (
+            (self.unclear_, "a clear topic: probability below 0.5"),
+            (self.without_terms_, "any of the terms: no topic"),
+        )
+        notes = [f"{len(i)} document{'' if len(i) == 1 else 's'} without {what}" for i, what in lacks if len(i)]
+        groups = importance.group_lines(self.group_names_, self.importance_)
         return "\n".join([self._heading(), *importance.lines(self.topics_), "", *groups, *notes])
 
     def plot(self, *, title: str | None = None, ax: Axes | None = None) -> Axes:
@@ -284,7 +275,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         groups = [importance.label_of(group) for group in self.term_groups_]
         columns = [
             f"topic {g}\n{topic.size} docs" + ("" if topic.mean_rating is None else f"\nrating {topic.mean_rating:.2f}")
-            for g, topic in enumerate(self.topics_)
+            for g, topic in enumerate(self.topics_, start=1)
         ]
         heading = self._heading() if title is None else title
         return importance_heatmap(self.importance_, groups, columns, title=heading, ax=ax)
@@ -312,21 +303,19 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         self._space, self._is_embedded, self.mixture_ = fit.space, E is not None, fit.mixture
         self.agreement_, self.stable_terms_ = None, []
         if halves is not None:
-            self.agreement_, self.mixture_ = halves.agreement, smoothing.tempered(fit.mixture, z, halves.agreement)
-            stable = smoothing.stable_terms(fit.directions, *halves.directions)
+            self.agreement_, directions = halves
+            self.mixture_ = smoothing.tempered(fit.mixture, z, self.agreement_)
+            stable = smoothing.stable_terms(fit.directions, *directions)
             self.stable_terms_ = [tuple(str(term) for term in self.terms_[columns]) for columns in stable]
         n_documents = np.bincount(counts.indices, minlength=len(words))[self._columns]
-        ranked = []
-        for k in range(fit.groups.max() + 1):
-            members = fit.groups == k
-            found = importance.central_terms(self.terms_[members], fit.directions[members], n_documents[members])
-            ranked.append(found)
+        members = [fit.groups == k for k in range(fit.groups.max() + 1)]
+        ranked = [importance.central_terms(self.terms_[m], fit.directions[m], n_documents[m]) for m in members]
         probabilities, centers = self.mixture_.predict_proba(z), normalize(fit.mixture.means)
         closeness = np.einsum("ij,ij->i", z, centers[probabilities.argmax(axis=1)]) + probabilities.max(axis=1)
         nearness = centers @ fit.vectors.T
         return _Result(rows, corpus.weights, probabilities, fit.groups, ranked, closeness, nearness)
 
-    def _fit_plain(self, matrix: Any, names: Any, ratings: FloatArray | None) -> _Result:
+    def _fit_plain(self, matrix: Any, names: Any, ratings: FloatArray | None, _: object) -> _Result:
         """Fit the mixture to the weights of the terms, as in the paper."""
         weights = self._lexicon.weighting.transform(matrix)
         kept = terms.select_terms(matrix, weights, ratings, self.max_terms, self.n_selected_terms)
@@ -336,30 +325,21 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         rows = np.flatnonzero(X.any(axis=1))
         terms.check_enough(len(rows), len(X), max(2, self.n_topics))
         X = X[rows]
-        terms.check_varies(X, self.terms_)
         documents = StandardScaler().fit_transform(X)
         # Without the scaling to unit length, k-means makes topics of the few shortest documents.
         different, sizes, place = distinct(documents, np.ones(len(X)), self.n_topics)
         init = kmeans(normalize(different), sizes, self.n_topics, check_random_state(self.random_state))[place]
-        self.mixture_ = GaussianBiclustering(
-            self.n_topics,
-            self.n_term_groups,
-            grouping=HierarchicalGrouping(distance="profile"),
-            shared_covariance=True,
-            tol=_TOL,
-            init=init,
-            random_state=self.random_state,
-        )
+        settings: dict[str, Any] = {"shared_covariance": True, "tol": _TOL, "random_state": self.random_state}
+        settings |= {"grouping": HierarchicalGrouping(distance="profile"), "init": init}
+        self.mixture_ = GaussianBiclustering(self.n_topics, self.n_term_groups, **settings)
         self.mixture_._rounding = False  # the zeros of absent terms are exact
         self.mixture_.fit(X)
         del self.mixture_._rounding
         self._space, self._is_embedded = None, False
         self.agreement_, self.stable_terms_ = None, []
         groups, probabilities = self.mixture_.column_labels_[0], self.mixture_.predict_proba(X)
-        blocks = enumerate(self.mixture_.blocks_[0].blocks)
-        ranked = [
-            importance.ranked_terms(self.terms_[groups == k], correlation(np.asarray(block))) for k, block in blocks
-        ]
+        inside = [correlation(np.asarray(block)) for block in self.mixture_.blocks_[0].blocks]
+        ranked = [importance.ranked_terms(self.terms_[groups == k], R) for k, R in enumerate(inside)]
         directions = normalize((self.mixture_.means_ - X.mean(axis=0)) / X.std(axis=0))
         closeness = np.einsum("ij,ij->i", normalize(documents), directions[probabilities.argmax(axis=1)])
         return _Result(rows, sparse.csr_array(X), probabilities, groups, ranked, closeness, None)
@@ -401,17 +381,15 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         self.topics_ = [importance.Topic(size, size / N, *others) for size, *others in described]
 
     def _warn(self, ratings: FloatArray | None) -> None:
-        messages, empty = [], self.without_terms_
-        if len(empty):
-            messages.append(
-                f"{len(empty)} of {len(self.labels_)} documents contain none of the {len(self._lexicon.columns)} words "
-                f"(without_terms_: {', '.join(map(str, empty[:5]))}{', …' if len(empty) > 5 else ''}): "
-                "they have no topic (label -1)"
+        if n := len(self.without_terms_):
+            listed = ", ".join(map(str, self.without_terms_[:5])) + (", …" if n > 5 else "")
+            what = f"{n} of {len(self.labels_)} documents contain none of the {len(self._lexicon.columns)} words"
+            warnings.warn(
+                f"{what} (without_terms_: {listed}): they have no topic (label -1)", TopicWarning, stacklevel=3
             )
         if ratings is not None and np.ptp(ratings) == 0:
-            messages.append(f"all ratings are {ratings[0]:g}: terms were selected by their average frequency instead")
-        for message in messages:
-            warnings.warn(message, TopicWarning, stacklevel=3)
+            what = f"all ratings are {ratings[0]:g}: terms were selected by their average frequency instead"
+            warnings.warn(what, TopicWarning, stacklevel=3)
 
     def _weigh(self, documents: Any) -> Any:
         check_is_fitted(self)
@@ -429,10 +407,8 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
             raise ValueError(f"the model was fitted with{'out' if E is not None else ''} embeddings: {remedy}")
         if E is None:
             return self._space.vectors(X), has_words
-        if E.shape[1] != len(self._space.axes):
-            raise ValueError(
-                f"embeddings has {E.shape[1]} columns, but the model was fitted to {len(self._space.axes)}"
-            )
+        if (n := len(self._space.axes)) != E.shape[1]:
+            raise ValueError(f"embeddings has {E.shape[1]} columns, but the model was fitted to {n}")
         return self._space.vectors(E), np.ones(len(E), dtype=bool)
 
     def _heading(self) -> str:

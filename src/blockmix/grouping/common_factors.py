@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
 
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks
 from blockmix.blocks.moments import Covariance, DenseMatrix
@@ -24,11 +25,14 @@ MOST = 3  # common factors that "auto" tries
 # the held-out log-likelihood per row fell by 20 to 280.
 _FEW = 40
 _OWN = 0.8  # of the squared loadings of a common factor may be in one group of many columns
-_STEPS = 30  # of EM between two looks at the groups
+_STEPS, _FIRST_STEPS = 30, 8  # of EM between two looks at the groups, and before the first
+_FURTHER = 10  # times its last gain, what EM may still gain
 _ROUNDS = 4  # looks at the groups
+_ENDED = 2  # starts that are followed to their end
 _RIDGE = 1e-6  # the least one of `moments.DenseMatrix.definite`
 _ITERATIONS = 20  # of the power method
 _WHOLE = 0.999  # of the variance of a column, at most, may be the common factors'
+_CHANCE = 0.05  # of groups that are independent to be searched for common factors all the same
 _TOLERANCE = 0.02  # fall of the deviance of all rows from which EM has settled: 0.01 of log-likelihood
 
 Propose = Callable[[Any], Layout]
@@ -81,7 +85,8 @@ class Scatter:
 
     def times(self, columns: FloatArray) -> FloatArray:
         """S₀ times columns, shape (p, q)."""
-        products = np.stack([self.S @ column for column in columns.T], axis=1)
+        dense = isinstance(self.S, DenseMatrix)
+        products = self.S @ columns if dense else np.stack([self.S @ column for column in columns.T], axis=1)
         return np.asarray((products - self.added * columns) / self.kept)
 
     def without(self, loadings: FloatArray) -> Any:
@@ -111,15 +116,15 @@ class Scatter:
         paid = self.price * layout.n_parameters + layout.partition_price if self.price else 0.0
         return -0.5 * self.n_rows * fit.deviance - paid - self.factor_price * fit.blocks.n_loadings
 
-    def settled(self, blocks: Blocks) -> Fit:
-        """EM for loadings and blocks in the present groups."""
+    def settled(self, blocks: Blocks, n_steps: int = _STEPS, floor: float = -np.inf) -> Fit:
+        """EM for loadings and blocks in the present groups; it ends early if it will not come near the floor."""
         fit = Fit(blocks, np.inf, self.times(blocks.scoring.slopes[0].T))
-        for _ in range(_STEPS):
+        for _ in range(n_steps):
             assert fit.cross is not None
             loadings = common_step(fit.blocks, fit.cross[None], np.ones(1))[0]
             new = self.fitted(blocks.layout, loadings, fit.blocks.states)
-            gain, fit = fit.deviance - new.deviance, new
-            if gain * self.n_rows < _TOLERANCE:
+            gain, fit = self.n_rows * (fit.deviance - new.deviance), new
+            if gain < _TOLERANCE or self.objective(fit) + _FURTHER * gain < floor:
                 break
         return fit
 
@@ -157,6 +162,21 @@ def is_common(blocks: Blocks) -> bool:
     return bool((sums <= most * sums.sum(axis=1, keepdims=True)).all())
 
 
+def are_independent(scatter: Scatter, groups: Layout) -> bool:
+    """Whether the groups, none of more than half of the columns, may be independent by Box's likelihood ratio.
+
+    Then there is nothing to explain between them, and no search, which takes longer than the rest of a small fit.
+    """
+    c, p, n = groups.distinct[0].sizes.astype(float), len(scatter.S), scatter.n_rows
+    pairs = (p**2 - float((c**2).sum())) / 2
+    scale = n - 1.5 - (p**3 - float((c**3).sum())) / (6 * pairs) if pairs else 0.0
+    if c.max() > p / 2 or scale <= 0:
+        return False
+    blocks = scatter.fitted(Layout(groups.distinct), None, {}).blocks
+    ratio = scale * (blocks.logdet - float(np.linalg.slogdet(np.asarray(scatter.S))[1]))
+    return bool(ratio < chdtri(pairs, _CHANCE))
+
+
 def best_common(
     scatter: Scatter, propose: Propose, groups: Layout, present: Blocks | None, least: int, most: int
 ) -> Fit:
@@ -176,20 +196,20 @@ def best_common(
         Blocks, on common factors, to begin with as well.
     least, most : int
     """
-    best, top = scatter.fitted(groups, None, {}), -np.inf
+    best, top, dense = scatter.fitted(groups, None, {}), -np.inf, isinstance(scatter.S, DenseMatrix)
     if not least:
-        if scatter.n_rows < _FEW:
+        if scatter.n_rows < _FEW or (dense and are_independent(scatter, groups)):
             return best
         top = scatter.objective(best)
-    dense = isinstance(scatter.S, DenseMatrix)
     for q in range(max(least, 1), (most if dense or least else min(most, 1)) + 1):
         candidates = [scatter.first(groups, q), scatter.first(Layout((Partition.separate(len(scatter.S)),)), q)]
         candidates += _standing_out(scatter, q) if dense else []
         if present is not None and present.n_common[0] == q:
             candidates.append(replace(present, loadings=present.common[None]))
+        ends = (_regrouped(scatter, propose, scatter.settled(start, _FIRST_STEPS).blocks) for start in candidates)
         improved = False
-        for candidate in candidates:
-            end = _alternated(scatter, propose, candidate)
+        for fit in sorted((end for end in ends if end is not None), key=scatter.objective)[: -_ENDED - 1 : -1]:
+            end = _alternated(scatter, propose, fit, top)
             value = scatter.objective(end)
             if value > top and (q == least or is_common(end.blocks)):
                 best, top, improved = end, value, True
@@ -210,26 +230,26 @@ def _standing_out(scatter: Scatter, q: int) -> list[Blocks]:
         if any(layout.is_same(other) for other in layouts):
             break
         layouts.append(layout)
-        found.append(scatter.settled(scatter.first(layout, q)).blocks)
+        found.append(scatter.settled(scatter.first(layout, q), _FIRST_STEPS).blocks)
         R = scatter.without(found[-1].common)
     return [found[0], *found[1:][-1:]]
 
 
-def _alternated(scatter: Scatter, propose: Propose, blocks: Blocks) -> Fit:
-    """New groups of what the factors leave and EM in them by turns, while the objective rises.
+def _regrouped(scatter: Scatter, propose: Propose, blocks: Blocks) -> Fit | None:
+    """The loadings of blocks with the groups of what they leave; None if nothing loads."""
+    loadings = blocks.common
+    return scatter.fitted(propose(scatter.without(loadings)), loadings, {}) if loadings.any() else None
 
-    The groups to begin with, which nobody has proposed, only give the first loadings.
-    """
-    fit, value = scatter.settled(blocks), -np.inf
+
+def _alternated(scatter: Scatter, propose: Propose, first: Fit, floor: float) -> Fit:
+    """EM in groups, and new groups of what the factors leave, by turns while the objective rises."""
+    fit = scatter.settled(first.blocks, floor=floor)
     for _ in range(_ROUNDS):
-        loadings = fit.blocks.common
-        if not loadings.any():
+        new = _regrouped(scatter, propose, fit.blocks)
+        if new is None or new.blocks.layout.is_same(fit.blocks.layout):
             break
-        layout = propose(scatter.without(loadings))
-        if value > -np.inf and layout.is_same(fit.blocks.layout):
+        new = scatter.settled(new.blocks, floor=max(floor, scatter.objective(fit)))
+        if scatter.objective(new) <= scatter.objective(fit) + 1e-9 * scatter.n_rows:
             break
-        new = scatter.settled(scatter.fitted(layout, loadings, {}).blocks)
-        if scatter.objective(new) <= value + 1e-9 * scatter.n_rows:
-            break
-        fit, value = new, scatter.objective(new)
-    return fit if value > -np.inf else fit._replace(deviance=np.inf)
+        fit = new
+    return fit

@@ -12,7 +12,7 @@ import numpy as np
 
 from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray, Partition
-from blockmix.plotting.style import axes_or_new, current, group_color, name_columns, points
+from blockmix.plotting.style import CLUSTERS, axes_or_new, current, group_color, name_columns, points
 from blockmix.plotting.views import aligned_labels
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def dendrogram(
         raise ValueError(f"n_groups={n_groups} must be from 1 to {p}, the number of columns")
     partition = Partition(np.arange(p)) if n_groups is None else cut(tree, n_groups)
     lines, colors = _branches(tree, partition)
-    width, many = 1.2 if p <= 200 else 0.6, p > _MAX_BRANCHES
-    ax.add_collection(LineCollection(lines, colors=colors, linewidths=width, rasterized=many))
+    width = 1.2 if p <= 200 else 0.6
+    ax.add_collection(LineCollection(lines, colors=colors, linewidths=width, rasterized=p > _MAX_BRANCHES))
     heights = np.concatenate([[0.0], tree[:, 2], [tree[:, 2].max(initial=1e-9) * 1.05]])
     if n_groups is not None:
         level = (heights[p - n_groups] + heights[p - n_groups + 1]) / 2
@@ -82,7 +82,7 @@ def _branches(tree: FloatArray, partition: Partition) -> tuple[list[FloatArray],
     return lines, colors
 
 
-def selection_curve(table: Any, *, criterion: str | None = None, title: str = "", ax: Axes | None = None) -> Axes:
+def selection_curve(table: Any, *, criterion: str | None = None, ax: Axes | None = None) -> Axes:
     """A criterion over the candidates of a selection, with the best one marked; smaller is better.
 
     The x axis is the number of components, with one line for each number of column groups and kind of model; the other
@@ -93,7 +93,6 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
     table : SelectionTable
     criterion : {"bic", "icl", "aic"}, optional
         By default that of the table.
-    title : str
     ax : Axes, optional
     """
     name = table.criterion if criterion is None else criterion
@@ -119,25 +118,22 @@ def selection_curve(table: Any, *, criterion: str | None = None, title: str = ""
     if len(curves) > 1:
         heading = "clusters" if over_groups else "column groups"
         ax.legend(title=heading, fontsize=points(8), frameon=False, ncols=1 + len(curves) // 9)
-    return _finished(ax, name.upper(), title, f"number of {'column groups' if over_groups else 'clusters'}")
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel(f"number of {'column groups' if over_groups else 'clusters'}")
+    return _finished(ax, name.upper())
 
 
-def _finished(ax: Axes, label: str, title: str, numbers: str = "") -> Axes:
-    """Label the Axes and remove its frame; `numbers` names the x axis and limits its ticks to whole numbers."""
-    if numbers:
-        from matplotlib.ticker import MaxNLocator
-
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_xlabel(numbers)
+def _finished(ax: Axes, label: str, title: str = "") -> Axes:
+    """Label the Axes and remove the frame."""
     ax.set_ylabel(label)
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_title(title)
     return ax
 
 
-def group_comparison(
-    column_labels: IntArray, *, names: Sequence[str] | None = None, title: str = "", ax: Axes | None = None
-) -> Axes:
+def group_comparison(column_labels: IntArray, *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
     """Column groups of each cluster; groups that share most columns have the same number and color.
 
     A column alone is gray. The row "moves" marks the columns whose number differs between clusters.
@@ -148,7 +144,6 @@ def group_comparison(
         Group of each column in each component.
     names : sequence of str, optional
         Column names; shown, like the letters, up to 60 columns.
-    title : str
     ax : Axes, optional
     """
     families = aligned_labels(column_labels)
@@ -168,15 +163,14 @@ def group_comparison(
     ax.set_ylim(G - 0.1, -0.5)
     ax.hlines(np.arange(G) + 0.5, -0.5, p - 0.5, color="white", linewidth=2)
     if p <= current().names:
+        white: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "weight": "bold"}
         for g, j in np.ndindex(G, p):
-            alone = sizes[g][families[g, j]] == 1
-            number = "" if alone else str(families[g, j] + 1)
-            ax.text(j, g, number, ha="center", va="center", color="white", fontsize=points(8), weight="bold")
+            number = "" if sizes[g][families[g, j]] == 1 else str(families[g, j] + 1)
+            ax.text(j, g, number, fontsize=points(8), **white)
     labels = [*(f"Cluster {g + 1}" for g in range(G)), f"moves ({int(moves.sum())})"]
     ax.set_yticks([*range(G), G - 0.26], labels, fontsize=points(8))
     ax.tick_params(length=0)
     name_columns(ax, names, order)
-    ax.set_title(title)
     return ax
 
 
@@ -202,11 +196,11 @@ def row_map(
     ax : Axes, optional
     """
     ax = axes_or_new(ax, 6.5, 4.5)
+    many: dict[str, Any] = {"s": 5 if len(labels) > 1000 else 14, "rasterized": len(labels) > 5000}
     for g, name in enumerate(clusters):
-        look: dict[str, Any] = {"marker": _MARKERS[g % 8], "color": current().clusters[g % 8], "label": name}
         x, y = (axis[labels == g] for axis in axes)
-        ax.scatter(x, y, s=5 if len(labels) > 1000 else 14, rasterized=len(labels) > 5000, **look)
+        ax.scatter(x, y, marker=_MARKERS[g % 8], color=CLUSTERS[g % 8], label=name, **many)
     place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": min(4, len(clusters))}
     ax.legend(fontsize=points(8), frameon=False, **place)
     ax.set_xlabel(names[0])
-    return _finished(ax, names[1], "")
+    return _finished(ax, names[1])

@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.partition import FloatArray, IntArray, Partition
-from blockmix.plotting.style import axes_or_new, color_scale, current, group_color, name_columns, new_axes, points
+from blockmix.plotting.style import (
+    SHARES,
+    SIGNED,
+    axes_or_new,
+    color_scale,
+    current,
+    group_color,
+    name_columns,
+    new_axes,
+    points,
+)
 from blockmix.plotting.views import binned, board_view
 
 if TYPE_CHECKING:
@@ -39,7 +49,7 @@ def correlation_heatmap(
         Column names; shown up to 60 columns.
     title : str
     shares : bool
-        Whether R holds no correlations but shares of resamples in which two columns are in one group, from 0 to 1.
+        Whether these are no correlations but the shares of resamples, from 0 to 1, in which two columns are together.
     ax : Axes, optional
         Where to draw; by default a new figure.
     """
@@ -56,7 +66,6 @@ def correlation_pair(
     *,
     names: Sequence[str] | None = None,
     title: str = "",
-    colorbar: bool = True,
     ax: Sequence[Axes] | None = None,
 ) -> NDArray[Any]:
     """Observed and estimated correlation side by side, in group order with frames, on one color scale.
@@ -69,8 +78,6 @@ def correlation_pair(
         Column names; shown up to 60 columns.
     title : str
         Prefix of "observed" and "estimated".
-    colorbar : bool
-        Whether to draw the color scale; False if several pairs share one.
     ax : two Axes, optional
 
     Returns
@@ -79,15 +86,11 @@ def correlation_pair(
     """
     if ax is None:
         ax = new_axes(1, 2, 11.5, 5.5) if current().width is None else new_axes(2, 1, 6, 11)
-    left, right = ax
-    before = f"{title}: " if title else ""
-    _draw_matrix(left, observed, partition, names, f"{before}observed")
-    image = _draw_matrix(right, estimated, partition, names, f"{before}estimated")
-    if colorbar:
-        color_scale(image, [left, right], "correlation")
-    pair = np.empty(2, dtype=object)
-    pair[:] = [left, right]
-    return pair
+    axes, before = np.array(ax, dtype=object), f"{title}: " if title else ""
+    _draw_matrix(axes[0], observed, partition, names, f"{before}observed")
+    image = _draw_matrix(axes[1], estimated, partition, names, f"{before}estimated")
+    color_scale(image, list(axes), "correlation")
+    return axes
 
 
 def linked_correlations(
@@ -115,11 +118,12 @@ def linked_correlations(
     array of three Axes
     """
     axes = new_axes(1, 3, 13, 5.5) if ax is None else np.asarray(ax, dtype=object)
-    p, places = left[1].n_columns, []
+    places = []
     for i, (R, partition, title) in ((0, left), (2, right)):
-        corner = np.tri(p, k=-1, dtype=bool)[np.argsort(partition.order)][:, np.argsort(partition.order)]
-        image = _draw_matrix(axes[i], np.where(corner if i == 0 else corner.T, np.nan, R), partition, names, title)
-        places.append(np.argsort(partition.order))
+        place = np.argsort(partition.order)
+        hidden = place[:, None] > place if i == 0 else place[:, None] < place
+        image = _draw_matrix(axes[i], np.where(hidden, np.nan, R), partition, names, title)
+        places.append(place)
         axes[i].set_xticks([])
     axes[0].yaxis.tick_right()
     for j, (start, stop) in enumerate(zip(*places, strict=True)):
@@ -145,7 +149,7 @@ def _draw_matrix(
     m = min(p, MAX_PIXELS)
     cells = np.arange(m + 1) * p // m
     values = binned(R[np.ix_(order, order)], cells, cells)
-    map_name, lowest = (current().shares, 0.0) if shares else (current().signed, -1.0)
+    map_name, lowest = (SHARES, 0.0) if shares else (SIGNED, -1.0)
     image = ax.imshow(_sharp(values), cmap=map_name, vmin=lowest, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
     column = ax.get_window_extent().width * 72 / (ax.figure.dpi * p)  # width in points
     for start, size in zip(_borders(partition.sizes), partition.sizes, strict=False):
@@ -182,7 +186,6 @@ def checkerboard(
     *,
     names: Sequence[str] | None = None,
     clusters: Sequence[str] | None = None,
-    title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
     """Standardized data as a checkerboard: rows sorted by cluster, columns by group.
@@ -201,7 +204,6 @@ def checkerboard(
         Column names; shown up to 60 columns.
     clusters : sequence of str, optional
         Names of the clusters 0, 1, …
-    title : str
     ax : Axes, optional
     """
     p, order = partition.n_columns, partition.order
@@ -215,20 +217,18 @@ def checkerboard(
     edges = np.searchsorted(board.row_bins, _borders(sizes))
     extent = (-0.5, p - 0.5, edges[-1] - 0.5, -0.5)
     limit, values = board.limit, _sharp(board.values)
-    image = ax.imshow(values, cmap=current().signed, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
+    image = ax.imshow(values, cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
     ax.hlines(edges[1:-1] - 0.5, -0.5, p - 0.5, color="black", linewidth=1.5)
     # Around groups of several columns that are wide enough not to be hidden by their borders.
     framed = (partition.sizes > 1) & (partition.sizes >= p / 100)
     borders = _borders(partition.sizes)
-    ax.vlines(
-        np.union1d(borders[:-1][framed], borders[1:][framed]) - 0.5, -0.5, edges[-1] - 0.5, "black", linewidth=0.7
-    )
+    sides = np.union1d(borders[:-1][framed], borders[1:][framed]) - 0.5
+    ax.vlines(sides, -0.5, edges[-1] - 0.5, "black", linewidth=0.7)
     told = found if clusters is None else [clusters[g] for g in found]
     ticks = [f"{name}\n{size} row{'' if size == 1 else 's'}" for name, size in zip(told, sizes, strict=True)]
     ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, ticks, fontsize=points(8))
     ax.tick_params(axis="y", length=0)
     name_columns(ax, names, order)
-    ax.set_title(title)
     color_scale(image, ax, "standard deviations from the column's mean", extend="both")
     return ax
 
@@ -252,19 +252,16 @@ def importance_heatmap(
     ax : Axes, optional
         Where to draw; by default a new figure large enough for the labels.
     """
-    G, K = importance.shape
-    width = 1.8 + 0.075 * max(len(label) for label in groups) + 0.95 * G
-    ax = axes_or_new(ax, width, 1.9 + 0.27 * K)
     with np.errstate(divide="ignore"):
         level = np.clip(np.log2(importance.T / 100), -2, 2)
     cells = [[f"{value:.0f}" if np.isfinite(value) else "" for value in row] for row in importance.T]
-    image = _draw_cells(ax, level, 2, cells, groups, topics, title)
-    bar = color_scale(image, ax, "importance, % of the average over all documents", shrink=0.7)
+    ax, bar = _draw_cells(ax, level, 2, cells, groups, topics, 0.95, "importance, % of the average over all documents")
     bar.set_ticks([-2, -1, 0, 1, 2], labels=["≤ 25", "50", "100", "200", "≥ 400"])
+    ax.set_title(title, fontsize=points(10))
     return ax
 
 
-def association_heatmap(table: Any, *, title: str = "", ax: Axes | None = None) -> Axes:
+def association_heatmap(table: Any, *, ax: Axes | None = None) -> Axes:
     """Clusters and scores against traits: the sign and strength of each effect, one row per score.
 
     Strength is |r|, Cramér's V or η = √η², which are on one scale from 0 to 1; cells show the effect itself, with a
@@ -274,7 +271,6 @@ def association_heatmap(table: Any, *, title: str = "", ax: Axes | None = None) 
     ----------
     table : pandas.DataFrame
         From the method `associate` of an estimator.
-    title : str
     ax : Axes, optional
         Where to draw; by default a new figure large enough for the labels.
     """
@@ -287,45 +283,42 @@ def association_heatmap(table: Any, *, title: str = "", ax: Axes | None = None) 
         i, j = targets.index(target), traits.index(trait)
         level[i, j] = estimate**0.5 if kind == "η²" else estimate
         cells[i][j] = "" if np.isnan(estimate) else f"{estimate:.2f}{'*' if q < 0.05 else ''}"
-    longest = max(map(len, targets))
-    ax = axes_or_new(ax, 1.8 + 0.075 * longest + 0.6 * len(traits), 1.9 + 0.27 * len(targets))
-    image = _draw_cells(ax, level, 1, cells, targets, traits, title)
+    ax, _ = _draw_cells(ax, level, 1, cells, targets, traits, 0.6, "r, V or η (* q < 0.05)")
     ax.tick_params(axis="x", rotation=45 if max(map(len, traits)) > 6 else 0)
-    color_scale(image, ax, "r, V or η (* q < 0.05)", shrink=0.7)
     return ax
 
 
-def means_heatmap(
-    values: FloatArray, rows: Sequence[str], clusters: Sequence[str], *, title: str = "", ax: Axes | None = None
-) -> Axes:
+def means_heatmap(values: FloatArray, rows: Sequence[str], clusters: Sequence[str], *, ax: Axes | None = None) -> Axes:
     """Means of the clusters in columns or groups as colors and numbers, one row each, in standard deviations.
 
     Parameters
     ----------
     values : array of shape (rows, G)
     rows, clusters : sequences of str
-    title : str
     ax : Axes, optional
     """
-    longest = max(map(len, rows), default=0)
-    ax = axes_or_new(ax, 1.8 + 0.075 * longest + 0.75 * len(clusters), 1.4 + 0.24 * len(rows))
     cells = [[f"{round(value, 1) + 0.0:+.1f}".replace("-", "\N{MINUS SIGN}") for value in row] for row in values]
-    image = _draw_cells(ax, values, float(max(np.abs(values).max(initial=0), 1e-9)), cells, rows, clusters, title)
-    color_scale(image, ax, "standard deviations", shrink=0.7)
-    return ax
+    limit = float(max(np.abs(values).max(initial=0), 1e-9))
+    return _draw_cells(ax, values, limit, cells, rows, clusters, 0.75, "standard deviations")[0]
 
 
 def _draw_cells(
-    ax: Axes,
+    ax: Axes | None,
     level: FloatArray,
     limit: float,
     cells: Sequence[Sequence[str]],
     rows: Sequence[str],
     columns: Sequence[str],
-    title: str,
-) -> Any:
-    """Draw a table of signed values up to a limit as colors with the cells written on them."""
-    image = ax.imshow(level, cmap=current().signed, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    width: float,
+    unit: str,
+) -> tuple[Axes, Any]:
+    """Draw signed values up to a limit as colors with the cells written on them; returns Axes and color scale.
+
+    A new figure has room for the names, and columns of this width in inches.
+    """
+    size = 1.8 + 0.075 * max(map(len, rows), default=0) + width * len(columns), 1.7 + 0.26 * len(rows)
+    ax = axes_or_new(ax, *size)
+    image = ax.imshow(level, cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
     brightness = np.asarray(image.cmap(image.norm(level)))[..., :3] @ (0.3, 0.59, 0.11)
     for i, j in np.argwhere(np.isfinite(level)):
         color = "white" if brightness[i, j] < 0.45 else "black"
@@ -334,5 +327,4 @@ def _draw_cells(
     ax.set_xticks(range(len(columns)), columns, fontsize=points(8))
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
-    ax.set_title(title, fontsize=points(10))
-    return image
+    return ax, color_scale(image, ax, unit, shrink=0.7)

@@ -21,10 +21,6 @@ class Style:
 
     Attributes
     ----------
-    signed, shares : str
-        Color maps of values around zero, and of values from 0 to 1.
-    groups, clusters : tuple of str
-        Colors of column groups and of clusters.
     alone : str
         Color of a column alone.
     names : int
@@ -35,10 +31,6 @@ class Style:
         Width of new figures in inches; None leaves it to each figure.
     """
 
-    signed: str
-    shares: str
-    groups: tuple[str, ...]
-    clusters: tuple[str, ...]
     alone: str
     names: int
     font: float
@@ -46,11 +38,12 @@ class Style:
 
 
 # Okabe and Ito's colors, slightly muted, and two more. Blue is negative, red positive; color-blind safe.
-_COLORS = ("#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b")
-_CLUSTERS = ("#3b6fd4", "#e2951b", "#d9483b", "#2a9d8f", "#9b59d0", "#8d6e52", "#e26fa8", "#6f9a24")
+GROUPS = ("#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b")
+CLUSTERS = ("#3b6fd4", "#e2951b", "#d9483b", "#2a9d8f", "#9b59d0", "#8d6e52", "#e26fa8", "#6f9a24")
+SIGNED, SHARES = "RdBu_r", "Blues"  # color maps of values around zero, and of values from 0 to 1
 STYLES = {
-    "screen": Style("RdBu_r", "Blues", _COLORS, _CLUSTERS, "#a9aeb5", 60, 1.0, None),
-    "paper": Style("RdBu_r", "Blues", _COLORS, _CLUSTERS, "#cfcfcf", 40, 0.7, 85 / 25.4),  # one column of a journal
+    "screen": Style("#a9aeb5", 60, 1.0, None),
+    "paper": Style("#cfcfcf", 40, 0.7, 85 / 25.4),  # one column of a journal
 }
 _style: ContextVar[Style] = ContextVar("style", default=STYLES["screen"])
 
@@ -115,8 +108,7 @@ def color_scale(image: Any, ax: Axes | list[Axes], label: str, **settings: Any) 
 
 def group_color(number: int, size: int = 2) -> str:
     """Color of the group with this number; gray for a column alone."""
-    look = current()
-    return look.alone if size == 1 else look.groups[number % len(look.groups)]
+    return current().alone if size == 1 else GROUPS[number % len(GROUPS)]
 
 
 def name_columns(ax: Axes, names: Sequence[str] | None, order: IntArray, *, both: bool = False) -> None:
@@ -124,13 +116,10 @@ def name_columns(ax: Axes, names: Sequence[str] | None, order: IntArray, *, both
     p = len(order)
     if names is not None and len(names) != p:
         raise ValueError(f"names has {len(names)} entries for {p} columns: give one per column")
-    if names is not None and p <= current().names:
-        labels = [names[j] for j in order]
-        ax.set_xticks(range(p), labels, rotation=90, fontsize=points(7))
-        if both:
-            ax.set_yticks(range(p), labels, fontsize=points(7))
-        return
-    ax.set_xlabel(f"{p} columns in group order")
-    ax.set_xticks([])
+    shown = names is not None and p <= current().names
+    places, labels = (range(p), [names[j] for j in order]) if names is not None and shown else ([], [])
+    ax.set_xticks(places, labels, rotation=90, fontsize=points(7))
     if both:
-        ax.set_yticks([])
+        ax.set_yticks(places, labels, fontsize=points(7))
+    if not shown:
+        ax.set_xlabel(f"{p} columns in group order")

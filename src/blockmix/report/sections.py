@@ -86,11 +86,12 @@ def differences(subject: Subject) -> dict[str, Any] | None:
     scores = [
         [np.round(own, 3).tolist() for _, own in parts][:most] for parts in group_scores(centers, subject.covariances)
     ]
+    centers_of = getattr(subject.model, "centers_", subject.model.means_)  # in the units of the columns
     return {
         "columns": np.round(centers.apart, 3).tolist(),
         "marks": [[part.tolist() for part in centers.marks(g, _MARKS)] for g in range(len(centers.weights))],
         "singled": [np.flatnonzero(own).tolist() for own in centers.singled],
-        "means": [[float(f"{value:.4g}") for value in row] for row in subject.model.means_.astype(float).tolist()],
+        "means": [[float(f"{value:.4g}") for value in row] for row in centers_of.astype(float).tolist()],
         "groups": scores,
     }
 

@@ -98,6 +98,8 @@ def subject_of(
         if np.isnan(X).any():  # a missing value is what the model expects there, or the mean of its column
             expected = model.impute(data) if hasattr(model, "impute") else np.nanmean(X, axis=0)
             filled = np.where(np.isnan(X), expected, X).astype(X.dtype)
+        if hasattr(model, "powered"):
+            X, filled = model.powered(data), model.powered(filled)
         if centers is None:
             Z = StandardScaler().fit_transform(filled.astype(float))
         else:

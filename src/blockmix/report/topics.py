@@ -76,24 +76,15 @@ def write_topics(
         if n != N:
             raise ValueError(f"{name} has {n} entries for the {N} documents of the fit: give one for each")
     texts = None if documents is None or is_matrix(documents) else as_texts(documents)
-    rated, listed = as_ratings(ratings, N), None if names is None else list(names)
+    rated, listed = as_ratings(ratings, N), list(range(N) if names is None else names)
     levels = np.unique([] if rated is None else rated)
-    if len(levels) > _MAX_LEVELS:
-        levels = levels[:0]
+    levels = levels[:0] if len(levels) > _MAX_LEVELS else levels
     document = {
         "title": title or f"Topics of {N} documents",
         "estimator": type(model).__name__,
         "facts": _topic_facts(model, rated),
         "topics": [_topic(model, g, levels, texts, rated, listed) for g in range(len(model.topics_))],
-        "groups": [
-            {
-                "name": name,
-                "terms": [term for term, _ in terms],
-                "weights": [round(weight, 3) for _, weight in terms],
-                "background": is_background(terms, len(model.terms_)),
-            }
-            for name, terms in zip(model.group_names_, model.term_groups_, strict=True)
-        ],
+        "groups": [_group(model, k) for k in range(len(model.term_groups_))],
         "stable": model.stable_terms_,
         "importance": [[finite(cell, 1) for cell in row] for row in model.importance_.tolist()],
         "levels": levels.tolist(),
@@ -112,13 +103,20 @@ def write_topics(
     write_page(document, (*SHARED, "raster", "topics"), path)
 
 
+def _group(model: TopicBiclustering, k: int) -> dict[str, Any]:
+    """A group of terms and their weights."""
+    terms, weights = zip(*model.term_groups_[k], strict=True)
+    about = {"name": model.group_names_[k], "background": is_background(model.term_groups_[k], len(model.terms_))}
+    return about | {"terms": terms, "weights": np.round(weights, 3).tolist()}
+
+
 def _map(
     model: TopicBiclustering,
     documents: Any,
     embeddings: ArrayLike | None,
     texts: Sequence[str | bytes] | None,
     ratings: FloatArray | None,
-    names: Sequence[object] | None,
+    names: Sequence[object],
 ) -> dict[str, Any]:
     """Places of topics and of at most 2500 documents, and what the page says about these."""
     probabilities = model.predict_proba(documents, embeddings=embeddings)
@@ -126,14 +124,12 @@ def _map(
     places = document_places(probabilities, model.labels_, centers, radii)
     with_topic = np.flatnonzero(model.labels_ >= 0)
     shown = with_topic[np.unique(np.linspace(0, len(with_topic) - 1, min(len(with_topic), _MAX_POINTS)).astype(int))]
+    x, y = np.round(places[shown].T, 4).tolist()
     return {
-        "centers": np.round(centers, 4).tolist(),
-        "radii": np.round(radii, 4).tolist(),
-        "x": np.round(places[shown, 0], 4).tolist(),
-        "y": np.round(places[shown, 1], 4).tolist(),
+        **{"centers": np.round(centers, 4).tolist(), "radii": np.round(radii, 4).tolist(), "x": x, "y": y},
         "topics": model.labels_[shown].tolist(),
         "probabilities": np.round(model.probabilities_[shown], 2).tolist(),
-        "names": [str(i) if names is None else short(str(names[i])) for i in shown],
+        "names": [short(str(names[i])) for i in shown],
         "ratings": None if ratings is None else [finite(ratings[i]) for i in shown],
         "texts": None if texts is None else [short(" ".join(_decoded(texts[i]).split()), _MAX_HOVER) for i in shown],
         "of": len(with_topic),
@@ -190,16 +186,9 @@ def document_places(probabilities: FloatArray, labels: IntArray, centers: FloatA
 def _shares(model: TopicBiclustering, name: str, values: ArrayLike) -> dict[str, Any]:
     """Topics by category in the words of the page."""
     table = model.by(values)
-    figures = {
-        key: [[finite(cell, 4) for cell in row] for row in getattr(table, key)] for key in ("shares", "low", "high")
-    }
-    return {
-        "name": name,
-        "names": list(table.names),
-        "counts": table.counts.tolist(),
-        "ordered": table.ordered,
-        **figures,
-    }
+    about = {"name": name, "names": list(table.names), "counts": table.counts.tolist(), "ordered": table.ordered}
+    figures = {key: getattr(table, key).tolist() for key in ("shares", "low", "high")}
+    return about | {key: [[finite(cell, 4) for cell in row] for row in rows] for key, rows in figures.items()}
 
 
 def _decoded(text: str | bytes) -> str:
@@ -230,29 +219,23 @@ def _topic(
     levels: FloatArray,
     texts: Sequence[str | bytes] | None,
     ratings: FloatArray | None,
-    names: Sequence[object] | None,
+    names: Sequence[object],
 ) -> dict[str, Any]:
     """One topic: its size, how often each rating occurs, its important term groups and its typical documents."""
-    topic, counts, documents = model.topics_[g], None, []
-    if ratings is not None:
-        counts = [int((ratings[model.labels_ == g] == level).sum()) for level in levels.tolist()]
-    for i in topic.documents:
-        text = None if texts is None else texts[i]
-        documents.append(
-            {
-                "name": str(i) if names is None else short(str(names[i])),
-                "rating": None if ratings is None else finite(ratings[i]),
-                "text": None if text is None else short(_decoded(text), _MAX_TEXT),
-                "probability": round(float(model.probabilities_[i]), 2),
-            }
-        )
+    topic, own = model.topics_[g], None if ratings is None else ratings[model.labels_ == g]
+    documents = [
+        {
+            "name": short(str(names[i])),
+            "rating": None if ratings is None else finite(ratings[i]),
+            "text": None if texts is None else short(_decoded(texts[i]), _MAX_TEXT),
+            "probability": round(float(model.probabilities_[i]), 2),
+        }
+        for i in topic.documents
+    ]
     return {
-        "size": topic.size,
-        "share": round(topic.share, 4),
+        **{"size": topic.size, "share": round(topic.share, 4), "words": list(topic.words), "documents": documents},
         "rating": None if topic.mean_rating is None else finite(topic.mean_rating),
-        "counts": counts,
-        "words": list(topic.words),
+        "counts": None if own is None else [int((own == level).sum()) for level in levels.tolist()],
         "unclear": int((model.labels_[model.unclear_] == g).sum()),
         "top": top_groups(model.importance_[g]),
-        "documents": documents,
     }

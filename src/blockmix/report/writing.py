@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 import blockmix
+from blockmix.candidates import CRITERIA, STABILITY_NOTE, SelectionTable
 from blockmix.estimators.answer import answer, column_loadings
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.mixture import Mixture
@@ -34,7 +35,6 @@ from blockmix.partition import column_names
 from blockmix.plotting.views import aligned_labels
 from blockmix.report import sections
 from blockmix.report.subject import MAX_ROWS, Subject, finite, grouped, short, subject_of
-from blockmix.selection import CRITERIA, STABILITY_NOTE, SelectionTable
 
 # Scripts in order: each may use what those before it define.
 SHARED = ("core", "colors", "downloads", "tables", "charts", "shell")

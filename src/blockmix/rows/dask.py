@@ -22,6 +22,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from blockmix.partition import FloatArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
+from blockmix.rows.powers import Powers
 from blockmix.rows.rows import Chunk, Rows, one_blas_thread
 from blockmix.rows.streamed import Piece, chunks_of, listed, summed
 
@@ -50,6 +51,7 @@ class DaskRows(Rows):
     allow_missing : bool
         Whether NaN, a missing value, is accepted.
     resolution : Resolution
+    powers : Powers or None
     collection : object
         Where the blocks come from. Held so that the cluster does not release persisted blocks.
     counted : Observed or None
@@ -65,6 +67,7 @@ class DaskRows(Rows):
     names: list[str] | None = None
     allow_missing: bool = False
     resolution: Resolution = EXACT
+    powers: Powers | None = None
     collection: Any = None
     counted: InitVar[Observed | None] = None
 

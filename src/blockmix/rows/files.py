@@ -21,7 +21,7 @@ from scipy.sparse import issparse
 
 from blockmix.partition import FloatArray
 from blockmix.rows.rows import Rows, chunk_rows, places
-from blockmix.rows.streamed import Piece, StreamedRows, factory_source, readable, sparse_source
+from blockmix.rows.streamed import Piece, StreamedRows, factory_source, sparse_source
 
 _BUFFER = 2**20  # bytes that are read ahead of a column: without a buffer a whole row group would be in memory
 
@@ -99,17 +99,44 @@ class PyarrowTable(ABC):
     path: str | os.PathLike[str]
     columns: Sequence[str] | None = None
 
-    @property
     @abstractmethod
-    def schema(self) -> Any:
-        """Names and types of all columns of the table."""
+    def schema_of(self, path: Path) -> Any:
+        """Names and types of all columns of a file."""
+
+    @abstractmethod
+    def parts(self, path: Path, names: list[str]) -> Iterator[tuple[str, Any]]:
+        """Name of each part of a file, and the batches of these columns in it."""
 
     @cached_property
     def files(self) -> list[Path]:
         """The files, in order."""
-        if not Path(self.path).exists():
-            raise FileNotFoundError(f"{self.path} does not exist")
-        return [Path(self.path)]
+        path = Path(self.path)
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist")
+        if not (files := sorted(path.rglob("*.parquet")) if path.is_dir() else [path]):
+            raise ValueError(f"{path} holds no .parquet file")
+        return files
+
+    def column(self, name: str) -> Iterator[Any]:
+        """The arrays of one column of the table, of any type, in order."""
+        parts = (part for path in self.files for part in self.parts(path, [name]))
+        return (batch.column(batch.schema.get_field_index(name)) for _, batches in parts for batch in batches)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Chunks of each part in turn; no more than one chunk of a row group, or one record batch, is in memory."""
+        for path in self.files:
+            column_types(path, self.schema_of(path), self.names)
+            for part, batches in self.parts(path, self.names):
+                try:
+                    for batch in batches:
+                        yield Piece(f"{path}, {part}", batch.num_rows, partial(side_by_side, batch, self.names))
+                except Exception as error:
+                    raise unreadable(f"{path}, {part}", error) from error
+
+    @property
+    def schema(self) -> Any:
+        """Names and types of all columns of the table, those of its first file."""
+        return self.schema_of(self.files[0])
 
     @cached_property
     def names(self) -> list[str]:
@@ -144,52 +171,33 @@ class Parquet(PyarrowTable):
     >>> model.fit(Parquet("trips", columns=["distance", "fare", "tip"]))  # doctest: +SKIP
     """
 
-    @cached_property
-    def files(self) -> list[Path]:
-        """The files, in order."""
-        (path,) = super().files
-        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-        if not files:
-            raise ValueError(f"{path} holds no .parquet file")
-        return files
-
-    @property
-    def schema(self) -> Any:
-        """Names and types of all columns of the first file."""
-        return _file(self.files[0]).schema_arrow
+    def schema_of(self, path: Path) -> Any:
+        """Names and types of all columns of a file."""
+        return _file(path).schema_arrow
 
     @property
     def n_rows(self) -> int:
         """Number of rows, as the files state it."""
         return sum(_file(path).metadata.num_rows for path in self.files)
 
-    def column(self, name: str) -> Iterator[Any]:
-        """The arrays of one column of the table, of any type, in order."""
-        return (batch.column(0) for path in self.files for batch in _file(path).iter_batches(columns=[name]))
-
-    def pieces(self) -> Iterator[Piece]:
-        """Chunks of each row group in turn; no more than one chunk of it is in memory."""
-        for path in self.files:
-            file = _file(path)
-            column_types(path, file.schema_arrow, self.names)
-            for group in range(file.num_row_groups):
-                name = f"{path}, row group {group}"
-                with readable(name):
-                    for batch in file.iter_batches(chunk_rows(self.n_columns), [group], self.names):
-                        yield Piece(name, batch.num_rows, partial(side_by_side, batch, self.names))
+    def parts(self, path: Path, names: list[str]) -> Iterator[tuple[str, Any]]:
+        """Row groups, each in chunks."""
+        file = _file(path)
+        for group in range(file.num_row_groups):
+            yield f"row group {group}", file.iter_batches(chunk_rows(len(names)), [group], names)
 
 
 def _file(path: Path) -> Any:
-    parquet = _pyarrow("pyarrow.parquet", path)
-    with readable(path):
-        return parquet.ParquetFile(path, buffer_size=_BUFFER)
-
-
-def _pyarrow(module: str, path: str | os.PathLike[str]) -> Any:
+    parquet = needed("pyarrow.parquet", "app")
     try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(f"{path} is read by pyarrow: install blockmix[app] or pyarrow") from error
+        return parquet.ParquetFile(path, buffer_size=_BUFFER)
+    except Exception as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(what: object, error: Exception) -> ValueError:
+    """An error about a file, or part of it, that a library cannot read."""
+    return ValueError(f"{what} cannot be read ({type(error).__name__}: {error})")
 
 
 def column_types(path: Path, schema: Any, names: list[str]) -> list[Any]:
@@ -226,10 +234,9 @@ class Arrow(PyarrowTable):
         Names of the columns, in the order wanted; None takes all of them, which must be numbers then.
     """
 
-    @property
-    def schema(self) -> Any:
-        """Names and types of all columns of the file."""
-        return self._open().schema
+    def schema_of(self, path: Path) -> Any:
+        """Names and types of all columns of a file."""
+        return self._open(path).schema
 
     @property
     def n_rows(self) -> int:
@@ -238,33 +245,27 @@ class Arrow(PyarrowTable):
 
         return int(dataset.dataset(self.path, format="arrow").count_rows())
 
-    def column(self, name: str) -> Iterator[Any]:
-        """The arrays of one column of the table, of any type, in order."""
-        file = self._open([name])
-        return (file.get_batch(number).column(0) for number in range(file.num_record_batches))
+    def parts(self, path: Path, names: list[str]) -> Iterator[tuple[str, Any]]:
+        """Record batches, each in chunks."""
+        file, rows = self._open(path, names), chunk_rows(len(names))
 
-    def pieces(self) -> Iterator[Piece]:
-        """Chunks of each record batch in turn; one record batch is in memory."""
-        file = self._open(self.names)
-        for number in range(file.num_record_batches):
-            name = f"{self.path}, record batch {number}"
-            with readable(name):
-                batch = file.get_batch(number)
-            for first in range(0, batch.num_rows, chunk_rows(self.n_columns)):
-                part = batch.slice(first, chunk_rows(self.n_columns))
-                yield Piece(name, part.num_rows, partial(side_by_side, part, self.names))
+        def chunks(number: int) -> Iterator[Any]:
+            batch = file.get_batch(number)
+            yield from (batch.slice(first, rows) for first in range(0, batch.num_rows, rows))
 
-    def _open(self, only: Sequence[str] | None = None) -> Any:
-        """The file, of which only some columns are read."""
-        pa, path = _pyarrow("pyarrow", self.path), str(self.files[0])
-        with readable(self.path):
+        yield from ((f"record batch {number}", chunks(number)) for number in range(file.num_record_batches))
+
+    def _open(self, path: Path, only: Sequence[str] = ()) -> Any:
+        """A file, of which only some columns are read; all of them by default."""
+        pa = needed("pyarrow", "app")
+        try:
             # Not mapped: mapped pages would count as memory of the process.
-            file = pa.ipc.open_file(pa.OSFile(path))
-            if only is None:
-                return file
+            file = pa.ipc.open_file(pa.OSFile(str(path)))
             fields = [file.schema.get_field_index(name) for name in only if name in file.schema.names]
             options = pa.ipc.IpcReadOptions(included_fields=fields)
-            return pa.ipc.open_file(pa.OSFile(path), options=options)
+            return pa.ipc.open_file(pa.OSFile(str(path)), options=options) if fields else file
+        except Exception as error:
+            raise unreadable(path, error) from error
 
 
 FORMATS: dict[str, Callable[[Path], Any]] = {  # by suffix; a folder is one of Parquet files
@@ -280,8 +281,10 @@ def source_of(path: Path) -> Any:
     """The rows of a file or of a folder of Parquet files, as a `Source` that states its number of rows."""
     make = Parquet if path.is_dir() else FORMATS.get(path.suffix.lower())
     if make is None:
-        known = "give .npy, .parquet, .arrow or .feather, or a folder of .parquet files"
-        raise ValueError(f"{path} is not a file that rows are read from: {known}")
+        raise ValueError(
+            f"{path} is not a file that rows are read from: give .npy, .parquet, .arrow or .feather, or a folder of "
+            ".parquet files"
+        )
     return make(path)
 
 

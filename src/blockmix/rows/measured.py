@@ -134,7 +134,7 @@ class Resolution:
         those of columns divided by scale (p,).
         """
         codes = np.zeros((len(X), len(self.columns)), dtype=np.uint16)
-        first, sizes = self.first.tolist(), np.diff(self.first)
+        first = self.first.tolist()
         for d, j in enumerate(self.columns.tolist()):
             x, values = np.ascontiguousarray(X[:, j]), self.values[first[d] : first[d + 1]]
             if len(values) <= _FEW_VALUES:
@@ -143,11 +143,19 @@ class Resolution:
                 continue
             place = values.searchsorted(x)
             codes[:, d] = (place + 1) * (values.take(place, mode="clip") == x)
-        table = np.zeros((len(self.columns), int(sizes.max(initial=0)) + 1))
+        return self.columns, self.table(self.variances, scale), codes
+
+    def table(self, numbers: FloatArray, scale: FloatArray | None) -> FloatArray:
+        """Numbers of the values by code, shape (D, codes): variances of columns divided by scale (p,) if given.
+
+        Code 0 has none, which is 0 for variances and 1 otherwise.
+        """
+        sizes = np.diff(self.first)
+        table = np.full((len(self.columns), int(sizes.max(initial=0)) + 1), 1.0 if scale is None else 0.0)
         code = np.arange(len(self.values)) - np.repeat(self.first[:-1], sizes) + 1
         column = np.repeat(np.arange(len(sizes)), sizes)
-        table[column, code] = self.variances / scale[self.columns[column]] ** 2
-        return self.columns, table, codes
+        table[column, code] = numbers if scale is None else numbers / scale[self.columns[column]] ** 2
+        return table
 
 
 EXACT = Resolution(np.empty(0, dtype=np.intp), np.zeros(1, dtype=np.intp), np.empty(0), np.empty(0))  # no repeats

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar, Self, TypeVar
@@ -24,6 +25,7 @@ from threadpoolctl import ThreadpoolController
 
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, Spread, total
+from blockmix.rows.powers import Powers
 
 _CHUNK_NUMBERS = 2**19  # values per chunk: 4 MB in double precision
 _WIDE_ROWS = 512  # fewer would not pay for a matrix (p, p) of each chunk
@@ -83,6 +85,9 @@ class Chunk:
         Number of values of each row.
     units : location and 1 / scale
     rounding : columns with repeated values, variances by code (D, codes) and codes (m, D)
+    gain : array of shape (m,) or None
+        What the powers of the columns add to the log-density of each row; None if there are none.
+    powers, plain : Powers of the columns, and the rows without them; None if there are none
     """
 
     X: FloatArray
@@ -97,6 +102,9 @@ class Chunk:
     observed: IntArray = field(init=False)
     units: tuple[FloatArray, FloatArray] = field(init=False)
     rounding: tuple[IntArray, FloatArray, NDArray[np.uint16]] = field(init=False)
+    gain: FloatArray | None = field(init=False, default=None)
+    powers: Powers | None = field(init=False, default=None)
+    plain: Chunk | None = field(init=False, default=None)
 
     def __post_init__(self, may_miss: bool) -> None:
         X, resolution = self.X, self.resolution
@@ -126,8 +134,46 @@ class Chunk:
 
     def take(self, rows: IntArray) -> Chunk:
         """Some of the rows; their numbers in the data are lost."""
-        known = None if self.known is None else self.known[rows]
-        return replace(self, X=self.X[rows], weights=self.weights[rows], place=slice(0, len(rows)), known=known)
+        columns, table, codes = self.rounding
+        each = {name: getattr(self, name) for name in ("X", "weights", "observed", "gain", "known")}
+        some = {name: None if values is None else values[rows] for name, values in each.items()}
+        return self._with(**some, place=slice(0, len(rows)), rounding=(columns, table, codes[rows]), plain=None)
+
+    def powered(self, powers: Powers | None) -> Chunk:
+        """The same rows with powers of their columns, in the units of these; itself if there are none.
+
+        A rounded value has the mean slope over the interval that it stands for, so that a power does not gain by the
+        slope at a value that many rows share.
+        """
+        if powers is self.powers:
+            return self
+        if self.powers is not None:
+            assert self.plain is not None
+            return self.plain.powered(powers)
+        assert powers is not None
+        resolution, logs, (columns, _, codes) = self.resolution, powers.log_slopes(self.X), self.rounding
+        listed = np.repeat(columns, np.diff(resolution.first))
+        chords = powers.chords(listed, resolution.values, np.sqrt(12 * resolution.variances))
+        table = resolution.table(resolution.variances * chords**2, powers.scale)
+        known = np.log(resolution.table(chords, None))
+        for d in np.flatnonzero(powers.exponents[columns] != 1).tolist():
+            logs[:, columns[d]] = np.where(codes[:, d] > 0, known[d, codes[:, d]], logs[:, columns[d]])
+        location, scale = powers.location, powers.scale
+        return self._with(
+            X=powers.of(self.X),
+            location=location,
+            scale=scale,
+            units=(location, 1 / scale),
+            rounding=(columns, table, codes),
+            gain=np.where(np.isnan(self.X), 0, logs + np.log(self.scale / scale)).sum(axis=1),
+            powers=powers,
+            plain=self,
+        )
+
+    def _with(self, **changes: Any) -> Chunk:
+        chunk = copy(self)
+        vars(chunk).update(changes)  # not by `replace`, which would look the codes of the values up again
+        return chunk
 
 
 class Rows(ABC):
@@ -154,6 +200,7 @@ class Rows(ABC):
     dtype: np.dtype[Any]  # of the values
     resolution: Resolution
     observed: Observed | None  # None until the rows have been counted
+    powers: Powers | None  # of the columns, in which chunks come
     n_rows: int
     n_columns: int
     total_weight: float
@@ -186,6 +233,16 @@ class Rows(ABC):
     def replace(self, **changes: Any) -> Self:
         """The same values with another location, scale or resolution; they are not counted again."""
         return replace(self, **{"counted": self.observed, **changes})  # type: ignore[type-var]
+
+    def powered(self, powers: Powers | None) -> Self:
+        """The same rows, whose chunks come with powers of their columns; those of the last powers are kept."""
+        if powers is self.powers:
+            return self
+        last: Self | None = vars(self).get("_powered")
+        if last is None or last.powers is not powers:
+            last = self.replace(powers=powers)
+            vars(self)["_powered"] = last
+        return last
 
     def measured(self) -> Self:
         """The same rows, counted and standardized by their weighted mean and deviation; takes one pass.
@@ -256,6 +313,7 @@ class ArrayRows(Rows):
     n_threads : int
         Threads that read chunks.
     resolution : Resolution
+    powers : Powers or None
     known : array of shape (N,) or None
         Component of each row where it is given, −1 where it is not.
     counted : Observed or None
@@ -268,6 +326,7 @@ class ArrayRows(Rows):
     scale: FloatArray
     n_threads: int = 1
     resolution: Resolution = EXACT
+    powers: Powers | None = None
     known: IntArray | None = None
     counted: InitVar[Observed | None] = None  # not kept, so that `dataclasses.replace` of X counts again
     is_array: ClassVar[bool] = True
@@ -325,7 +384,8 @@ class ArrayRows(Rows):
         known = None if self.known is None else self.known[place]
         units = self.location, self.scale, self.resolution
         chunk = Chunk(X, self.weights[place], place, *units, self.has_missing, known)
-        # EM reads the same rows a hundred times. A chunk that is a view of them costs nothing to keep.
+        chunk = chunk.powered(self.powers)
+        # EM reads the same rows a hundred times. A chunk that is a view of them costs nothing to keep, powers a copy.
         if X is stored or len(X) == self.n_rows:
             kept[place.start] = chunk
         return chunk

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -19,6 +18,7 @@ import numpy as np
 
 from blockmix.partition import FloatArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
+from blockmix.rows.powers import Powers
 from blockmix.rows.rows import Chunk, Rows, in_order, places
 
 T = TypeVar("T")
@@ -70,6 +70,7 @@ class StreamedRows(Rows):
     allow_missing : bool
         Whether NaN, a missing value, is accepted.
     resolution : Resolution
+    powers : Powers or None
     n_threads : int
         Threads that read chunks.
     counted : Observed or None
@@ -83,6 +84,7 @@ class StreamedRows(Rows):
     dtype: np.dtype[Any]
     allow_missing: bool = False
     resolution: Resolution = EXACT
+    powers: Powers | None = None
     n_threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     counted: InitVar[Observed | None] = None
 
@@ -157,25 +159,19 @@ def chunks_of(rows: Any, piece: Piece, start: int, weights: FloatArray | None) -
     for place in places(piece.n_rows, rows.n_columns, start):
         here = slice(place.start - start, place.stop - start)
         X = np.require(values[here], requirements=["C", "W"])
-        yield Chunk(X, counts[here], place, rows.location, rows.scale, rows.resolution, may_miss)
-
-
-@contextmanager
-def readable(name: object) -> Iterator[None]:
-    """Raise any error of the block as a ValueError that says what cannot be read."""
-    try:
-        yield
-    except Exception as error:
-        raise ValueError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
+        chunk = Chunk(X, counts[here], place, rows.location, rows.scale, rows.resolution, may_miss)
+        yield chunk.powered(rows.powers)
 
 
 def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
     """Values of a piece, shape (m, p), checked against its number of rows and columns."""
-    with readable(piece.name):
+    try:
         stored = np.asarray(piece.read())
         if stored.dtype.kind == "c":
             raise TypeError("complex numbers")
         values: FloatArray = stored.astype(dtype, copy=False)
+    except Exception as error:
+        raise ValueError(f"{piece.name} cannot be read ({type(error).__name__}: {error})") from error
     if values.ndim != 2 or values.shape[1] != n_columns:
         raise ValueError(f"{piece.name} has shape {values.shape} instead of (rows, {n_columns}): all need as many")
     if len(values) != piece.n_rows:

@@ -40,7 +40,7 @@ function heat(width) {
   const words = (k) => (groups[k].background ? groupTitle(k) : groups[k].terms.join(", "));
   const head = (topic, g) => {
     const [x, rating] = [left + (g + 0.5) * cellWidth, topic.rating === null ? "" : `★ ${topic.rating.toFixed(2)}`];
-    return [h("text", { x, y: 14, "text-anchor": "middle", class: "label strong" }, narrow ? String(g) : `Topic ${g}`),
+    return [h("text", { x, y: 14, "text-anchor": "middle", class: "label strong" }, narrow ? String(g + 1) : `Topic ${g + 1}`),
       h("text", { x, y: 31, "text-anchor": "middle", class: "soft" },
         fitted(context, rating || count(topic.size, "document"), cellWidth - 4))];
   };
@@ -49,7 +49,7 @@ function heat(width) {
     const [x, y] = [left + g * cellWidth, Y(at) + (narrow ? 18 : 0)];
     const color = groups[k].background ? ink("rule") : shade(warmth(percent));
     const text = groups[k].background ? ink("text") : onShade(warmth(percent));
-    return h("g", {}, h("title", {}, `${groupTitle(k)}, topic ${g}: ${percent === null ? "no documents" : `${percent} %`}`),
+    return h("g", {}, h("title", {}, `${groupTitle(k)}, topic ${g + 1}: ${percent === null ? "no documents" : `${percent} %`}`),
       h("rect", { x: x + 1, y, width: cellWidth - 2, height: 24, rx: 3, fill: color }),
       h("text", { x: x + cellWidth / 2, y: y + 16, "text-anchor": "middle", fill: text },
         percent === null ? "–" : String(Math.round(percent))));
@@ -69,7 +69,7 @@ function heat(width) {
 function heatMap() {
   const box = responsive(heat);
   const { topics, groups, importance } = report;
-  const heads = ["group", "terms", ...topics.map((_, g) => `topic ${g}`)];
+  const heads = ["group", "terms", ...topics.map((_, g) => `topic ${g + 1}`)];
   const lines = () => [heads, ...groupOrder().map((k) =>
     [groupTitle(k), groups[k].terms.length, ...importance.map((row) => row[k])])];
   section("importance", ["Topics and term groups", "Importance"],
@@ -85,7 +85,7 @@ const chosen = { topic: null, query: "", listeners: [] };
 function selectTopic(g) {
   chosen.topic = chosen.topic === g ? null : g;
   for (const listener of chosen.listeners) listener();
-  announce(chosen.topic === null ? "All topics" : `Topic ${g}: ${report.topics[g].words.join(", ")}`);
+  announce(chosen.topic === null ? "All topics" : `Topic ${g + 1}: ${report.topics[g].words.join(", ")}`);
 }
 
 /** Color of a topic: after eight they come again, darker or lighter. */
@@ -127,7 +127,7 @@ function drawnMap(width) {
     const words = narrow ? "" : fitted(context, topics[g].words.slice(0, 3).join(", "), Math.max(96, 2.2 * reach));
     const faded = chosen.topic !== null && g !== chosen.topic;
     return h("text", { x: X(x), y: Y(y) + reach + (narrow ? 13 : 19), "text-anchor": "middle",
-      class: faded ? "map-label faded" : "map-label" }, narrow ? String(g) : `${g}  ${words}`);
+      class: faded ? "map-label faded" : "map-label" }, narrow ? String(g + 1) : `${g + 1}  ${words}`);
   });
   const ring = h("circle", { r: 9, class: "ring", visibility: "hidden" });
   const svg = h("svg", { viewBox: `0 0 ${width} ${Math.ceil(Y(bottom) + room)}`, class: "map", role: "img", tabindex: 0,
@@ -146,7 +146,7 @@ function documentLines(i) {
   const { map, topics } = report;
   const g = map.topics[i];
   const rating = map.ratings && map.ratings[i] !== null ? ` · rating ${map.ratings[i]}` : "";
-  return [`Topic ${g}: ${topics[g].words.slice(0, 5).join(", ")}`,
+  return [`Topic ${g + 1}: ${topics[g].words.slice(0, 5).join(", ")}`,
     `Document ${map.names[i]}${rating} · probability ${map.probabilities[i].toFixed(2)}`, map.texts ? map.texts[i] : ""]
     .filter(Boolean);
 }
@@ -205,7 +205,7 @@ function sentences() {
   const items = report.topics.map((topic, g) => {
     const [first, rest] = [topic.words.slice(0, 5).join(", "), topic.words.slice(5).join(", ")];
     const button = h("button", { type: "button", class: "pick", "aria-pressed": "false", onclick: () => selectTopic(g) },
-      dot(topicColor(g)), `Topic ${g}`);
+      dot(topicColor(g)), `Topic ${g + 1}`);
     const size = topic.size ? `${count(topic.size, "document")}, ${Math.round(100 * topic.share)}\u00a0%${rated(topic.rating)}`
       : "no documents";
     const item = h("li", {}, button, " ", h("b", {}, first || "no word of its own"), rest ? `, ${rest}` : "", ". ",
@@ -255,7 +255,7 @@ function opening() {
 
 function overviewTable() {
   const hasRating = report.topics.some(({ rating }) => rating !== null);
-  const lines = report.topics.map((topic, g) => row([h("a", { href: `#topic-${g}` }, `Topic ${g}`), topic.size,
+  const lines = report.topics.map((topic, g) => row([h("a", { href: `#topic-${g}` }, `Topic ${g + 1}`), topic.size,
     share(topic.share), topic.unclear, ...(hasRating ? [figure(topic.rating)] : []), topic.words.join(", ")]));
   const heads = ["Topic", "Documents", "Share", "Unclear", ...(hasRating ? ["Mean rating"] : []), "Words"];
   return h("details", { class: "fold" }, h("summary", {}, "As a table"),
@@ -275,7 +275,7 @@ function drawnShares(width) {
     const X = (c) => left + 46 + (C > 1 ? (c / (C - 1)) : 0.5) * (cellWidth - 74);
     const Y = (value) => top + 96 - 68 * (value / most);
     const shown = labels.map((_, c) => c).filter((c) => shares[g][c] !== null);
-    const title = fitted(context, `${g}  ${report.topics[g].words.slice(0, 3).join(", ")}`, cellWidth - 16);
+    const title = fitted(context, `${g + 1}  ${report.topics[g].words.slice(0, 3).join(", ")}`, cellWidth - 16);
     const bars = shown.map((c) => h("g", {}, h("title", {}, `${labels[c]}: ${(100 * shares[g][c]).toFixed(1)} % (`
       + `${(100 * low[g][c]).toFixed(1)} to ${(100 * high[g][c]).toFixed(1)} %), ${count(report.by.counts[g][c], "document")}`),
       h("line", { x1: X(c), x2: X(c), y1: Y(low[g][c]), y2: Y(high[g][c]), stroke: topicColor(g), class: "interval" }),
@@ -351,7 +351,7 @@ function topicCards() {
     };
     const top = topic.top.map((k) => h("li", {}, h("b", {}, groupTitle(k)), ` ${Math.round(report.importance[g][k])}\u00a0%`));
     return h("section", { class: "component", id: `topic-${g}`, "aria-labelledby": `topic-${g}-heading` },
-      h("h3", { id: `topic-${g}-heading` }, dot(topicColor(g)), `Topic ${g}`,
+      h("h3", { id: `topic-${g}-heading` }, dot(topicColor(g)), `Topic ${g + 1}`,
         h("span", { class: "aside" }, `${count(topic.size, "document")}${rated(topic.rating)}`)),
       topic.words.length ? h("p", { class: "topic-words" }, topic.words.map((word) => h("span", { class: "word" }, word))) : null,
       topic.size ? null : h("p", { class: "hint" }, "No document has this topic as its most probable one."),
