@@ -95,10 +95,18 @@ def greedy_sweep(S: Matrix, labels: ArrayLike) -> Labels:
 LINKAGES: dict[str, Callable[[Matrix], np.float64]] = {"average": np.mean, "single": np.min, "complete": np.max}
 
 
+def partition_of(groups: list[list[int]]) -> Partition:
+    """The partition with these groups of columns."""
+    labels = np.empty(sum(map(len, groups)), dtype=int)
+    for k, group in enumerate(groups):
+        labels[list(group)] = k
+    return Partition(labels)
+
+
 def agglomerate(distances: Matrix, linkage: str) -> list[tuple[float, Partition]]:
     """Merge the two closest groups until one is left: for K = p, …, 1 the height of the last merge and the groups."""
     groups = [[j] for j in range(len(distances))]
-    steps = [(0.0, Partition.from_groups(groups))]
+    steps = [(0.0, partition_of(groups))]
     while len(groups) > 1:
         between = {
             (a, b): float(LINKAGES[linkage](distances[np.ix_(groups[a], groups[b])]))
@@ -106,7 +114,7 @@ def agglomerate(distances: Matrix, linkage: str) -> list[tuple[float, Partition]
         }
         a, b = min(between, key=lambda pair: between[pair])
         groups = [*(group for k, group in enumerate(groups) if k not in (a, b)), groups[a] + groups[b]]
-        steps.append((between[a, b], Partition.from_groups(groups)))
+        steps.append((between[a, b], partition_of(groups)))
     return steps
 
 

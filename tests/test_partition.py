@@ -69,7 +69,7 @@ def test_groups_in_any_order_and_copies_give_the_partition_back(labels: list[int
     partition = Partition(labels)
     groups = [random.sample(list(group), len(group)) for group in partition.groups]
     random.shuffle(groups)
-    assert Partition.from_groups(groups) == partition
+    assert oracles.partition_of(groups) == partition
     for copied in (pickle.loads(pickle.dumps(partition)), copy.copy(partition), copy.deepcopy(partition)):
         assert copied == partition and len(copied.groups) == partition.n_groups
 
@@ -102,10 +102,6 @@ VECTOR = "labels must be a non-empty vector, one label per column, not shape"
         (Partition, [0.5, 1.0], "labels must be integers, not float64"),
         (Partition, [True, False], "labels must be integers, not bool"),
         (Partition, ["a", "b"], "labels must be integers, not <U1"),
-        (Partition.from_groups, [[0, 1], [1]], "groups must name each column 0, 1, … once, not columns [0, 1, 1]"),
-        (Partition.from_groups, [[0], [2]], "groups must name each column 0, 1, … once, not columns [0, 2]"),
-        (Partition.from_groups, [[0, 1], []], "group 1 is empty"),
-        (Partition.from_groups, [], f"{VECTOR} (0,)"),
     ],
 )
 def test_wrong_labels_and_groups_are_refused(make: Any, argument: object, sentence: str) -> None:

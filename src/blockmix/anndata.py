@@ -90,20 +90,20 @@ def fit(
     array([[1, 1, 2, 2],
            [1, 1, 2, 2]])
     """
-    pandas = needed("pandas", "anndata")
-    X, fitted = _rows(adata, layer, use_rep, mask_var)
+    source: dict[str, Any] = {"layer": layer, "use_rep": use_rep, "mask_var": mask_var}
+    X, fitted = _rows(adata, **source)
     if use_rep is None:
         _warn_of_counts(X)
-    settings = GaussianBiclustering(**params)
+    settings, compared = GaussianBiclustering(**params), dict[str, Any]()
     if isinstance(n_components, Integral):
-        compared: dict[str, Any] = {}
         model: GaussianBiclustering = settings.set_params(n_components=int(n_components)).fit(X)
     else:
         table = blockmix.select(X, n_components, settings.n_column_groups, estimator=settings)
-        rows, model = table.rows, cast(GaussianBiclustering, table.best_.model)
-        compared = {name: np.array([getattr(row, name) for row in rows]) for name in ("n_components", "bic")}
+        model = cast(GaussianBiclustering, table.best_.model)
+        compared = {name: np.array([getattr(row, name) for row in table.rows]) for name in ("n_components", "bic")}
     clusters = [str(g + 1) for g in range(len(model.weights_))]
-    adata.obs[key_added] = pandas.Categorical.from_codes(model.row_labels_, clusters)
+    categories = needed("pandas", "anndata").Categorical
+    adata.obs[key_added] = categories.from_codes(model.row_labels_, clusters)
     adata.obs[f"{key_added}_probability"] = model.predict_proba(X).max(axis=1)
     if use_rep is None:
         axes, p = axes_of(model), adata.n_vars
@@ -112,26 +112,17 @@ def fit(
         for j, axis in enumerate(axes):
             loadings[np.flatnonzero(fitted)[axis.columns], j] = axis.loadings
         adata.varm[f"{key_added}_groups"], adata.varm[f"{key_added}_loadings"] = groups, loadings
-    adata.uns[key_added] = _summary(model, X, layer=layer, use_rep=use_rep, mask_var=mask_var) | {"selection": compared}
-    transform(adata, model, layer=layer, use_rep=use_rep, mask_var=mask_var, key_added=key_added)
+    adata.uns[key_added] = _summary(model, X, source) | {"selection": compared}
+    transform(adata, model, key_added=key_added, **source)
     return model
 
 
-def transform(
-    adata: AnnData,
-    model: GaussianBiclustering,
-    *,
-    layer: str | None = None,
-    use_rep: str | None = None,
-    mask_var: str | ArrayLike | None = None,
-    key_added: str = "blockmix",
-) -> None:
+def transform(adata: AnnData, model: GaussianBiclustering, *, key_added: str = "blockmix", **source: Any) -> None:
     """Write the scores of the observations of a fitted model, also of new ones, to ``obsm["X_" + key_added]``.
 
-    Parameters are those of `fit`; the scores are those of `GaussianBiclustering.transform`.
+    Give `layer`, `use_rep` and `mask_var` as to `fit`; the scores are those of `GaussianBiclustering.transform`.
     """
-    X, _ = _rows(adata, layer, use_rep, mask_var)
-    adata.obsm[f"X_{key_added}"] = np.asarray(model.transform(X))
+    adata.obsm[f"X_{key_added}"] = np.asarray(model.transform(_rows(adata, **source)[0]))
 
 
 def associate(
@@ -139,24 +130,23 @@ def associate(
     model: GaussianBiclustering,
     traits: Iterable[str] | None = None,
     *,
-    layer: str | None = None,
-    use_rep: str | None = None,
-    mask_var: str | ArrayLike | None = None,
     key_added: str = "blockmix",
+    **source: Any,
 ) -> Any:
     """How clusters and scores go with columns of obs: those named, or all but the results of `fit`.
 
-    Other parameters are those of `fit`; the data frame is that of `GaussianBiclustering.associate`.
+    Give `layer`, `use_rep` and `mask_var` as to `fit`; the data frame is that of `GaussianBiclustering.associate`.
     """
-    X, _ = _rows(adata, layer, use_rep, mask_var)
     own = {key_added, f"{key_added}_probability"}
     names = [name for name in adata.obs if name not in own] if traits is None else list(traits)
     if absent := [name for name in names if name not in adata.obs]:
         raise ValueError(f"obs has no column {absent[0]!r}: it has {', '.join(map(str, adata.obs))}")
-    return model.associate(X, adata.obs[names].reset_index(drop=True))
+    return model.associate(_rows(adata, **source)[0], adata.obs[names].reset_index(drop=True))
 
 
-def _rows(adata: AnnData, layer: str | None, use_rep: str | None, mask_var: Any) -> tuple[Any, BoolArray]:
+def _rows(
+    adata: AnnData, layer: str | None = None, use_rep: str | None = None, mask_var: Any = None
+) -> tuple[Any, BoolArray]:
     """The matrix to fit, as a data frame if its variables have names of their own, and which variables it has."""
     every = np.ones(adata.n_vars, dtype=bool)
     if use_rep is not None:
@@ -171,9 +161,8 @@ def _rows(adata: AnnData, layer: str | None, use_rep: str | None, mask_var: Any)
             raise ValueError(f"var has no column {mask_var!r}: it has {', '.join(map(str, adata.var)) or 'none'}")
         mask = np.asarray(adata.var[mask_var] if isinstance(mask_var, str) else mask_var)
         if mask.dtype != bool or mask.shape != every.shape or not mask.any():
-            raise ValueError(
-                f"mask_var must hold True or False for each of {adata.n_vars} variables, some of them True"
-            )
+            needs = f"True or False for each of {adata.n_vars} variables, some of them True"
+            raise ValueError(f"mask_var must hold {needs}")
         X = X[:, np.flatnonzero(mask)]
     names = adata.var_names[mask]
     if not sparse.issparse(X) and names.is_unique:  # gene names often are not
@@ -207,23 +196,13 @@ def matrix(adata: AnnData, layer: str | None) -> Any:
     return X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
 
 
-def _summary(model: GaussianBiclustering, X: Any, **source: Any) -> dict[str, Any]:
+def _summary(model: GaussianBiclustering, X: Any, source: dict[str, Any]) -> dict[str, Any]:
     """Content of uns: strings, numbers and arrays, which every h5ad file can hold."""
-    given = {**source, **model.get_params(deep=False)}
-    params = {
-        name: value if isinstance(value, (str, int, float)) else str(value)
-        for name, value in given.items()
-        if value is not None
-    }
-    return {
+    given = {name: value for name, value in (source | model.get_params(deep=False)).items() if value is not None}
+    names = ("weights_", "means_", "n_column_groups_", "log_likelihood_", "n_iter_", "outcome_")
+    return {name[:-1]: getattr(model, name) for name in names} | {
         "version": blockmix.__version__,
-        "params": params,
-        "weights": model.weights_,
-        "means": model.means_,
-        "n_column_groups": model.n_column_groups_,
-        "log_likelihood": model.log_likelihood_,
+        "params": {k: v if isinstance(v, (str, int, float)) else str(v) for k, v in given.items()},
         "bic": model.bic(X),
-        "n_iter": model.n_iter_,
-        "outcome": model.outcome_,
         "scores": model.get_feature_names_out().astype(str),
     }

@@ -17,11 +17,7 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from blockmix.partition import IntArray, Partition
 
-__all__ = [
-    "adjusted_rand",
-    "matched_accuracy",
-    "npmi_coherence",
-]
+__all__ = ["adjusted_rand", "matched_accuracy", "npmi_coherence"]
 
 
 def matched_accuracy(true: Partition | ArrayLike, found: Partition | ArrayLike) -> float:
@@ -81,11 +77,11 @@ def _labels(labels: Partition | ArrayLike, name: str) -> NDArray[Any]:
     return values
 
 
-def _label_pair(true: Partition | ArrayLike, found: Partition | ArrayLike) -> tuple[IntArray, IntArray]:
+def _label_pair(true: Partition | ArrayLike, found: Partition | ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     a, b = _labels(true, "true"), _labels(found, "found")
     if len(a) != len(b):
         raise ValueError(f"true has {len(a)} labels and found has {len(b)}; both must label the same items")
-    return np.unique_inverse(a).inverse_indices, np.unique_inverse(b).inverse_indices
+    return a, b
 
 
 def npmi_coherence(groups: Partition | ArrayLike | Sequence[ArrayLike], document_term_matrix: Any) -> float:
@@ -141,9 +137,7 @@ def _column_groups(groups: Any, p: int) -> list[IntArray]:
             raise ValueError(f"groups has {len(labels)} labels for the {p} columns of document_term_matrix")
         return [np.flatnonzero(labels == label) for label in np.unique(labels)]
     listed = [np.asarray(columns, dtype=np.intp) for columns in groups]
-    for columns in listed:
-        if len(columns) and (columns.min() < 0 or columns.max() >= p):
-            raise ValueError(
-                f"groups holds columns {columns.min()} to {columns.max()}, but document_term_matrix has {p} of them"
-            )
+    every = np.concatenate([*listed, np.zeros(1, dtype=np.intp)])
+    if every.min() < 0 or every.max() >= p:
+        raise ValueError(f"groups holds columns {every.min()} to {every.max()}, but document_term_matrix has {p}")
     return listed

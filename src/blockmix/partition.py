@@ -7,7 +7,7 @@ package's type aliases are defined here too: every module imports this one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -77,20 +77,6 @@ class Partition:
     def separate(cls, p: int) -> Partition:
         """Every column alone: the diagonal covariance."""
         return cls(np.arange(p))
-
-    @classmethod
-    def from_groups(cls, groups: Iterable[ArrayLike]) -> Partition:
-        """Build from lists of column indices that together contain every column once."""
-        members = [np.asarray(group, dtype=np.intp) for group in groups]
-        sizes = [len(group) for group in members]
-        named = np.concatenate(members) if members else np.empty(0, dtype=np.intp)
-        if 0 in sizes:
-            raise ValueError(f"group {sizes.index(0)} is empty")
-        if not np.array_equal(np.sort(named), np.arange(len(named))):
-            raise ValueError(f"groups must name each column 0, 1, … once, not columns {np.sort(named).tolist()}")
-        labels = np.empty(len(named), dtype=np.intp)
-        labels[named] = np.repeat(np.arange(len(members)), sizes)
-        return cls(labels)
 
     @cached_property
     def order(self) -> IntArray:

@@ -264,10 +264,7 @@ class TreeBlock(BlockModel):
 
 FULL = FullBlock()
 _TREE = TreeBlock()
-_SHAPES: dict[str, tuple[BlockModel, ...]] = {
-    "auto": (FULL, FactorBlock(1), FactorBlock(2), _TREE),
-    "full": (FULL,),
-}
+_SHAPES: dict[str, tuple[BlockModel, ...]] = {"auto": (FULL, FactorBlock(1), FactorBlock(2), _TREE), "full": (FULL,)}
 
 
 # One object for each number of factors, and one full block beside each shape, so that prices are computed once.

@@ -87,17 +87,14 @@ def traits_of(traits: Any, X: Any, n_rows: int) -> list[Trait]:
     expected: Any = getattr(X, "index", None)
     if hasattr(index, "equals") and hasattr(expected, "equals") and not index.equals(expected):
         raise ValueError("the rows of traits and X have different names: give traits.loc[X.index]")
-    columns: dict[str, Any]
-    if isinstance(traits, Mapping) or hasattr(traits, "columns"):
-        names = list(traits) if isinstance(traits, Mapping) else list(traits.columns)
-        columns = {str(name): traits[name] for name in names}
-        if len(columns) < len(names):
-            raise ValueError("traits has several columns of the same name: rename or drop them")
-    else:
+    if not (isinstance(traits, Mapping) or hasattr(traits, "columns")):
         array: Any = traits if hasattr(traits, "dtype") else np.asarray(traits)
-        name = getattr(traits, "name", None)
-        numbered = {f"trait {j + 1}": array[:, j] for j in range(array.shape[1])} if array.ndim == 2 else {}
-        columns = numbered if array.ndim == 2 else {"trait" if name is None else str(name): array}
+        name = "trait" if getattr(traits, "name", None) is None else traits.name
+        traits = {f"trait {j + 1}": column for j, column in enumerate(array.T)} if array.ndim == 2 else {name: array}
+    names = list(getattr(traits, "columns", traits))
+    columns = {str(name): traits[name] for name in names}
+    if len(columns) < len(names):
+        raise ValueError("traits has several columns of the same name: rename or drop them")
     for name, values in columns.items():
         if np.ndim(values) != 1 or len(values) != n_rows:
             raise ValueError(f"trait {name!r} has shape {np.shape(values)} for {n_rows} rows: give one value per row")
@@ -129,29 +126,22 @@ def coded(name: str, values: Any) -> Trait:
     try:
         return Trait(name, pandas.factorize(series)[0], True)
     except TypeError:
-        raise ValueError(
-            f"trait {name!r} holds {type(series.iloc[0]).__name__}s: give numbers, texts or dates"
-        ) from None
+        kind = type(series.iloc[0]).__name__
+        raise ValueError(f"trait {name!r} holds {kind}s: give numbers, texts or dates") from None
 
 
 def equal_columns(rows: Rows, traits: Sequence[Trait], names: Sequence[str]) -> dict[str, str]:
     """Traits that took part in the fit and the column they are, by name or because they hold the same values."""
-    numbers = np.stack([_numbers(trait) for trait in traits], axis=1)
+    # The codes of a category of more than two values are no numbers.
+    known = [one.present & (not one.is_category or one.values.max(initial=0) < 2) for one in traits]
+    numbers = np.stack([np.where(own, one.values, np.nan) for own, one in zip(known, traits, strict=True)], axis=1)
+    numbers -= np.nansum(numbers, axis=0) / np.maximum(np.sum(known, axis=1), 1)
     n, sx, st, sxx, stt, sxt = rows.measured().map_sum(partial(_cross_moments, traits=numbers))
     with np.errstate(divide="ignore", invalid="ignore"):
         r = (sxt - sx * st / n) / np.sqrt((sxx - sx**2 / n) * (stt - st**2 / n))
     same = (np.abs(np.where(np.isfinite(r), r, 0)) > 1 - _EQUAL) & (n > 2)
-    columns = {
-        trait.name: names[int(equal.argmax())] for trait, equal in zip(traits, same.T, strict=True) if equal.any()
-    }
+    columns = {one.name: names[int(equal.argmax())] for one, equal in zip(traits, same.T, strict=True) if equal.any()}
     return columns | {trait.name: trait.name for trait in traits if trait.name in names}
-
-
-def _numbers(trait: Trait) -> FloatArray:
-    """Values of a trait to compare with columns; the codes of a category of more than two values are no numbers."""
-    if not trait.is_category:
-        return trait.values - np.nanmean(trait.values) if trait.present.any() else trait.values
-    return np.where(trait.present & (trait.values.max(initial=0) < 2), trait.values, np.nan).astype(float)
 
 
 def _cross_moments(chunk: Chunk, traits: FloatArray) -> FloatArray:
@@ -166,23 +156,18 @@ def _cross_moments(chunk: Chunk, traits: FloatArray) -> FloatArray:
 def associations(targets: Sequence[Target], traits: Sequence[Trait], circular: Mapping[str, str]) -> Any:
     """Every trait with every target, as a data frame; see `GaussianBiclustering.associate`."""
     pairs = [(trait, target) for trait in traits for target in targets]
-    effects = [_effect(*pair, circular.get(pair[0].name)) for pair in pairs]
-    kinds, notes = (np.array([getattr(effect, name) for effect in effects], dtype=object) for name in ("kind", "note"))
-    estimates, n, first, second, p = np.array([effect[1:6] for effect in effects], dtype=float).reshape(-1, 5).T
-    low, high = _intervals(kinds, estimates, n, first, second)
-    q, tested = np.full(len(p), np.nan), np.isfinite(p)
-    if tested.any():
-        q[tested] = false_discovery_control(p[tested])
-    columns: dict[str, Any] = {
-        "trait": [trait.name for trait, _ in pairs],
-        "what": [target.name for _, target in pairs],
-    }
     pandas = needed("pandas", "app")
-    for name, field in (("cluster", "component"), ("group", "group")):
-        numbers = [getattr(target, field) for _, target in pairs]
-        columns[name] = pandas.array([None if number < 0 else number + 1 for number in numbers], dtype="Int64")
-    columns |= {"kind": kinds, "estimate": estimates, "low": low, "high": high, "n": n.astype(int), "p": p, "q": q}
-    return pandas.DataFrame(columns | {"note": notes})
+    effects = [_effect(*pair, circular.get(pair[0].name)) for pair in pairs]
+    types = {"n": int, **dict.fromkeys(("estimate", "first", "second", "p"), float)}
+    frame = pandas.DataFrame(effects, columns=Effect._fields).astype(types)
+    frame["low"], frame["high"] = _intervals(*(frame[name].to_numpy() for name in Effect._fields[:5]))
+    p, frame["q"] = frame["p"].to_numpy(), np.nan
+    if np.isfinite(p).any():
+        frame.loc[np.isfinite(p), "q"] = false_discovery_control(p[np.isfinite(p)])
+    frame["trait"], frame["what"] = [trait.name for trait, _ in pairs], [target.name for _, target in pairs]
+    for name, place in (("cluster", "component"), ("group", "group")):
+        frame[name] = pandas.array([getattr(target, place) + 1 or None for _, target in pairs], dtype="Int64")
+    return frame[["trait", "what", "cluster", "group", "kind", "estimate", "low", "high", "n", "p", "q", "note"]]
 
 
 def _effect(trait: Trait, target: Target, column: str | None) -> Effect:
@@ -195,9 +180,8 @@ def _effect(trait: Trait, target: Target, column: str | None) -> Effect:
         return lacking(f"fewer than {_LEAST_ROWS} rows have a value")
     if a.min() == a.max() or b.min() == b.max():
         return lacking("all values are equal" if a.min() == a.max() else f"one value of {target.name} in these rows")
-    sides = [
-        np.unique(v, return_inverse=True)[1] if codes else v for v, codes in ((a, trait.is_category), (b, of_clusters))
-    ]
+    a = np.unique(a, return_inverse=True)[1] if trait.is_category else a
+    sides = [a, np.unique(b, return_inverse=True)[1] if of_clusters else b]
     n_values = [int(v.max()) + 1 if v.dtype.kind in "iu" else 2 for v in sides]
     if max(n_values) > _MOST_VALUES * n:
         return lacking("nearly as many values as rows")
@@ -231,17 +215,14 @@ def _p_value(sides: Sequence[NDArray[Any]], first: float, second: float) -> floa
     n = len(sides[0])
     A, B = (_directions(v if v.dtype.kind in "iu" else ndtri((rankdata(v) - 0.5) / n)) for v in sides)
     share = float(((A.T @ B) ** 2).sum())
-    if n * np.prod([_rarest(v) for v in sides]) < _LEAST_EXPECTED:
+    # Of each side, the rarest code, or the numbers that are not the most frequent one if that holds half of them.
+    counts = [(v.dtype.kind in "iu", np.unique(v, return_counts=True)[1] / n) for v in sides]
+    rarest = [c.min() if codes else 1 - c.max() if c.max() > 0.5 else 1.0 for codes, c in counts]
+    if n * np.prod(rarest) < _LEAST_EXPECTED:
         return _permuted(A, B, share)
-    if all(v.dtype.kind in "iu" for v in sides):
+    if all(codes for codes, _ in counts):
         return float(chdtrc(first, n * share))
     return float(fdtrc(first, second, share / max(1 - share, np.finfo(float).tiny) * second / first))
-
-
-def _rarest(values: NDArray[Any]) -> float:
-    """Share of the rarest code, or of the numbers that are not the most frequent one if that holds half of them."""
-    counts = np.unique(values, return_counts=True)[1] / len(values)
-    return float(counts.min()) if values.dtype.kind in "iu" else float(1 - counts.max()) if counts.max() > 0.5 else 1.0
 
 
 def _permuted(A: FloatArray, B: FloatArray, share: float) -> float:

@@ -22,6 +22,7 @@ from blockmix import plotting
 from blockmix.estimators.answer import group_numbers
 from blockmix.estimators.validation import check_whole, matrix
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
+from blockmix.plotting.views import correlations_of
 from blockmix.rows.files import needed
 
 if TYPE_CHECKING:
@@ -96,12 +97,7 @@ class _Part:
 
 
 def compare(
-    model: Any,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    n_resamples: int = 1000,
-    random_state: RandomState = None,
+    model: Any, X: Any, y: ArrayLike | None = None, *, n_resamples: int = 1000, random_state: RandomState = None
 ) -> Comparison:
     """Follow the column groups of each class, cluster or table into the others, and compare their means.
 
@@ -136,8 +132,8 @@ def compare(
     for a, b in combinations(parts, 2):
         groups += _pair(a, b, names, n_resamples if known else 0, rng)
         means.append(pandas.DataFrame(_means(a, b, names, known)))
-    figures = ["r_own", "r_other", "difference", "low", "high", "p"]
-    heads = ["own", "other", "group", "columns", "size", "fate", "kept", *figures]
+    figures = ["kept", "r_own", "r_other", "difference", "low", "high", "p"]
+    heads = ["own", "other", "group", "columns", "size", "fate", *figures]
     frame, columns = pandas.DataFrame(groups, columns=heads), pandas.concat(means, ignore_index=True)
     # Groups share columns and rows, so that their p-values depend on each other: Benjamini and Yekutieli's rate.
     frame["q"] = false_discovery_control(frame["p"].to_numpy(float), method="by") if known and len(frame) else np.nan
@@ -145,7 +141,7 @@ def compare(
     frame["differs"] = (frame["q"] < _LEVEL) if known else None
     note = f"p: {n_resamples} permutations of rows; q over {len(frame)} comparisons of groups." if known else _CIRCULAR
     correlations = tuple(correlations_of(part.scaled, part.present) for part in parts)
-    texts, partitions = tuple(part.name for part in parts), tuple(part.partition for part in parts)
+    texts, partitions = zip(*((part.name, part.partition) for part in parts), strict=True)
     return Comparison(frame, columns, texts, partitions, correlations, tuple(names), note)
 
 
@@ -207,36 +203,28 @@ def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.ra
         sides = (order[:n], order[n:])
         return np.array([[_strength(scaled[s][:, A], present[s][:, A]) for s in sides] for *_, A in groups])
 
-    both = strengths(np.arange(N))
-    permuted = np.array([strengths(rng.permutation(N)) for _ in range(n_resamples)])
-    drawn = [np.concatenate([rng.integers(0, n, n), rng.integers(n, N, N - n)]) for _ in range(_BOOTSTRAPS)]
-    spread = np.array([strengths(order) for order in drawn])
+    both, drawn = strengths(np.arange(N)), []
+    for _ in range(_BOOTSTRAPS):
+        drawn.append(strengths(np.concatenate([rng.integers(0, n, n), rng.integers(n, N, N - n)])))
+    difference, half = both @ [1, -1], _NORMAL * (np.array(drawn) @ [1, -1]).std(axis=0)
+    p = np.full(len(groups), np.nan)
+    if n_resamples and groups:
+        permuted = np.array([strengths(rng.permutation(N)) for _ in range(n_resamples)]) @ [1, -1]
+        chance = permuted.mean(axis=0)
+        difference -= chance
+        p = (1 + (np.abs(permuted - chance) >= np.abs(difference)).sum(axis=0)) / (1 + n_resamples)
     table = []
     for i, (own, other, A) in enumerate(groups):
         sign = 1 if own is a else -1
-        difference, half = sign * (both[i, 0] - both[i, 1]), _NORMAL * float((spread[:, i] @ [1, -1]).std())
-        p = np.nan
-        if n_resamples:
-            chance = sign * (permuted[:, i] @ [1, -1])
-            difference -= chance.mean()
-            p = (1 + (np.abs(chance - chance.mean()) >= abs(difference)).sum()) / (1 + n_resamples)
-        about = own.name, other.name, own.numbers[A[0]], ", ".join(names[j] for j in A), len(A)
-        interval = difference, difference - half, difference + half
-        table.append((*about, *_fate(A, other.partition), *both[i][::sign].tolist(), *interval, p))
+        d, about = sign * difference[i], (own.name, other.name, own.numbers[A[0]], ", ".join(names[j] for j in A))
+        strong = both[i][::sign].tolist()
+        table.append((*about, len(A), *_fate(A, other.partition), *strong, d, d - half[i], d + half[i], p[i]))
     return table
 
 
 def _strength(scaled: FloatArray, present: FloatArray) -> float:
     """Mean |r| of the pairs of columns."""
     return float(np.abs(correlations_of(scaled, present)[np.triu_indices(scaled.shape[1], 1)]).mean())
-
-
-def correlations_of(scaled: FloatArray, present: FloatArray) -> FloatArray:
-    """Correlations of centered columns, 0 where values are missing, over the rows that have both, shape (p, p)."""
-    squares = (scaled**2).T @ present
-    R = np.asarray(scaled.T @ scaled / np.sqrt(np.maximum(squares * squares.T, np.finfo(float).tiny)))
-    np.fill_diagonal(R, 1)
-    return R
 
 
 def _fate(columns: IntArray, other: Partition) -> tuple[str, float]:

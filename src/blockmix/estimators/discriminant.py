@@ -147,7 +147,7 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
             if automatic and few.any():
                 names = ", ".join(map(repr, self.classes_[few].tolist()))
                 messages = [f"too few rows of class {names} for covariances by class: all classes share one"]
-            elif not automatic or _bic(own) < _bic(best):
+            elif not automatic or own._criteria(own._fit_sums)["bic"] < best._criteria(best._fit_sums)["bic"]:
                 best = own
         dropped = (*_OF_CLUSTERS, *(["too few"] if messages else []))
         ours = [message for message in best.warnings_ if not any(words in message for words in dropped)]
@@ -173,12 +173,14 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row, shape (N,)."""
-        self._check(X)
-        return np.asarray(self.classes_[self.mixture_.predict(X)])
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each class for each row, shape (N, G)."""
-        self._check(X)
+        check_is_fitted(self)
+        if not is_elsewhere(X):
+            matrix(self, X, reset=False)
         return self.mixture_.predict_proba(X)
 
     def describe(self) -> str:
@@ -189,11 +191,6 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
         save_model(self, path)
-
-    def _check(self, X: Any) -> None:
-        check_is_fitted(self)
-        if not is_elsewhere(X):
-            matrix(self, X, reset=False)
 
 
 def _codes(labels: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
@@ -208,8 +205,3 @@ def _codes(labels: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
     known = np.full(len(labels), UNKNOWN, dtype=np.intp)
     known[~unknown] = numbers
     return classes, known
-
-
-def _bic(mixture: GaussianBiclustering) -> float:
-    """BIC of the rows of the fit, each with the density of its class where that is known."""
-    return mixture._criteria(mixture._fit_sums)["bic"]

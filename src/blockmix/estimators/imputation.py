@@ -67,10 +67,8 @@ def _tables(
         return [chunk.X.copy() for _ in numbers]
     tables = []
     for number in numbers:
-        if number is None:
-            values = expected(cast, density, z)
-        else:
-            values = _drawn(cast, density, z, u, np.random.default_rng([seed, number, chunk.place.start]))
+        rng = None if number is None else np.random.default_rng([seed, number, chunk.place.start])
+        values = expected(cast, density, z) if rng is None else _drawn(cast, density, z, u, rng)
         values = values if cast.powers is None else cast.powers.inverse(values)
         tables.append(np.where(np.isnan(chunk.X), values.astype(chunk.X.dtype), chunk.X))
     return tables
@@ -131,10 +129,9 @@ def _drawn(chunk: Chunk, density: Density, z: FloatArray, u: FloatArray, rng: np
 def _replaced(frame: Any, values: FloatArray, numbers: list[int]) -> Any:
     """A pandas or polars data frame with some of its columns replaced; whole numbers become floating point."""
     if hasattr(frame, "with_columns"):
-        old = [frame[:, j] for j in numbers]
-        new = [type(column)(column.name, values[:, j]) for j, column in zip(numbers, old, strict=True)]
-        kept = [b.cast(a.dtype) if a.dtype.is_float() else b for a, b in zip(old, new, strict=True)]
-        return frame.with_columns(kept)
+        new = [type(frame[:, j])(frame.columns[j], values[:, j]) for j in numbers]
+        types = [frame.schema[column.name] for column in new]
+        return frame.with_columns([x.cast(a) if a.is_float() else x for x, a in zip(new, types, strict=True)])
     completed = frame.copy()
     for j in numbers:
         column = frame.iloc[:, j]

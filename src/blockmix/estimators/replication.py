@@ -21,9 +21,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix.estimators.answer import group_numbers
-from blockmix.estimators.comparison import correlations_of, scaled_rows
+from blockmix.estimators.comparison import scaled_rows
 from blockmix.estimators.validation import check_whole, is_elsewhere, matrix
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
+from blockmix.plotting.views import correlations_of
 from blockmix.rows.files import needed
 
 _LEAST_ROWS = 10  # of a cluster among the new rows, for a verdict
@@ -116,9 +117,8 @@ def replicate(model: Any, X_new: Any, *, random_state: RandomState = None) -> Re
         distance = float(np.sqrt(np.mean(shift[counts > 0] ** 2))) if counts.any() else np.nan
         clusters.append((g + 1, len(part), len(part) / len(rows), float(shares[g]), distance))
     heads = ["cluster", "group", "columns", "size", "rows", "gain", "se", "r_fit", "r_new", "z", "signs", "verdict"]
-    of_clusters = ["cluster", "rows", "share", "share_fit", "distance"]
-    pandas = needed("pandas", "app")
-    return Replication(pandas.DataFrame(groups, columns=heads), pandas.DataFrame(clusters, columns=of_clusters))
+    of_clusters, frame = ["cluster", "rows", "share", "share_fit", "distance"], needed("pandas", "app").DataFrame
+    return Replication(frame(groups, columns=heads), frame(clusters, columns=of_clusters))
 
 
 def _assigned(model: Any, X: Any) -> tuple[Any, FloatArray, IntArray]:
@@ -129,8 +129,9 @@ def _assigned(model: Any, X: Any) -> tuple[Any, FloatArray, IntArray]:
         raise ValueError(f"model is a {type(model).__name__}, which has no column groups: give a mixture or covariance")
     if is_elsewhere(X):
         raise ValueError("X must be in memory: give an array or a data frame, or a sample of the rows")
-    rows = matrix(model, X, allow_missing=None if hasattr(mixture, "weights_") else True, reset=False)
-    return mixture, rows, mixture.predict(X) if hasattr(mixture, "weights_") else np.zeros(len(rows), dtype=np.intp)
+    has_clusters = hasattr(mixture, "weights_")
+    rows = matrix(model, X, allow_missing=None if has_clusters else True, reset=False)
+    return mixture, rows, mixture.predict(X) if has_clusters else np.zeros(len(rows), dtype=np.intp)
 
 
 def _judged(
@@ -145,7 +146,8 @@ def _judged(
     strengths = np.array([np.abs(R[np.ix_(B, B)][pairs]).mean() for B in drawn])
     r_new = float(np.abs(new[pairs]).mean())
     z = (r_new - strengths.mean()) / strengths.std() if len(drawn) and strengths.std() > 0 else np.nan
-    agree = float((np.sign(_leading(fitted)) == np.sign(_leading(new))).mean())
+    leading = np.sign([np.linalg.eigh(each)[1][:, -1] for each in (fitted, new)])
+    agree = float((leading[0] == leading[1]).mean())
     together = present.T @ present
     correlated = float((together * new**2)[pairs].sum()) > chi2.ppf(_CHANCE, len(pairs[0]))
     verdict = "holds" if gain > _CLEAR * se else "changed" if gain < -_CLEAR * se else "unclear"
@@ -165,10 +167,6 @@ def _gains(scaled: FloatArray, present: FloatArray, R: FloatArray) -> FloatArray
             white = solve_triangular(L, values.T, lower=True)
             gains.append(0.5 * ((values**2).sum(axis=1) - (white**2).sum(axis=0)) - np.log(L.diagonal()).sum())
     return np.concatenate(gains) if gains else np.empty(0)
-
-
-def _leading(R: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.eigh(R)[1][:, -1])
 
 
 def plan(
@@ -216,8 +214,8 @@ def plan(
             shares[i] = _again(model, n, rng.randint(2**31 - 1))
             if callback is not None:
                 callback(number * n_draws + i + 1, len(sizes) * n_draws)
-        mean, error = shares.mean(axis=0), shares.std(axis=0) / np.sqrt(n_draws)
-        lines.append((n, mean[0], error[0], mean[1], error[1]))
+        errors = shares.std(axis=0) / np.sqrt(n_draws)
+        lines.append((n, *np.stack([shares.mean(axis=0), errors], axis=1).ravel()))
     heads = ["n_rows", "groups", "groups_se", "clusters", "clusters_se"]
     return needed("pandas", "app").DataFrame(lines, columns=heads)
 

@@ -56,17 +56,14 @@ def mixture_stability(
     if n_refits and not rows.is_array:
         raise ValueError(f"n_refits={n_refits} needs rows in memory: give n_refits=0 to resample column groups only")
     if n_refits and rows.n_rows != len(model.row_labels_):
-        raise ValueError(
-            f"X has {rows.n_rows} rows, but the model was fitted to {len(model.row_labels_)}: give the rows of the fit,"
-            " or n_refits=0"
-        )
+        fitted = f"the model was fitted to {len(model.row_labels_)}: give the rows of the fit, or n_refits=0"
+        raise ValueError(f"X has {rows.n_rows} rows, but {fitted}")
     codes, total = _unit_codes(units, rows.n_rows), n_resamples + n_refits
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
     rows, family = rows.powered(parameters.powers), model._family(rows, np.ones(rows.n_columns))
     with one_blas_thread():
-        resampled = _resampled_groups(rows, parameters, family, n_resamples, codes, rng)
-        resampled = _reported(resampled, 0, total, callback)
+        resampled = _reported(_resampled_groups(rows, parameters, family, n_resamples, codes, rng), 0, total, callback)
         stability = column_stability(model._parameters.blocks.layout.distinct, resampled, column_names(model))
     if not n_refits or stability.n_resamples < n_resamples:  # an interrupt
         return stability
@@ -113,7 +110,7 @@ def least_stable(
         raise ValueError("stability=True needs rows in memory: leave it out, or give a sample of the rows")
     rng = np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
     labels, objective, refits = model.predict(X), float(model.log_likelihood_trace_[-1]), list[IntArray]()
-    for refit in _refits(model, X, sample_weight, n_refits, None, rng):
+    for refit in _refits(model, X, sample_weight, n_refits, np.arange(len(labels)), rng):
         refits.append(refit)
         if on_iteration is not None:
             on_iteration(loop.Progress(f"refit {len(refits)} of {n_refits}", len(refits), objective))
@@ -169,7 +166,7 @@ def covariance_stability(
     def resampled() -> Iterator[list[Partition]]:
         again = clone(model)
         for _ in range(n_resamples):
-            weights = (1.0 if given is None else given) * _row_weights(codes, len(rows), rng)
+            weights = (1.0 if given is None else given) * _row_weights(codes, rng)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 partition = again.fit(X, sample_weight=weights).partition_
@@ -188,7 +185,7 @@ def _reported(items: Iterable[T], done: int, total: int, callback: Progress | No
 
 
 def _refits(
-    model: Any, X: Any, sample_weight: ArrayLike | None, n: int, codes: IntArray | None, rng: np.random.Generator
+    model: Any, X: Any, sample_weight: ArrayLike | None, n: int, codes: IntArray, rng: np.random.Generator
 ) -> Iterator[IntArray]:
     """Labels of the rows after refits to random weights, each the best from the fitted clustering and fresh starts.
 
@@ -198,7 +195,7 @@ def _refits(
     given = 1.0 if sample_weight is None else np.asarray(sample_weight, dtype=float)
     fitted = np.maximum(model.predict_proba(X), np.finfo(np.float32).tiny)  # so that no component is without rows
     for _ in range(n):
-        weights = given * _row_weights(codes, len(fitted), rng)
+        weights = given * _row_weights(codes, rng)
         warm = clone(model).set_params(init=fitted)
         fresh = clone(model).set_params(init="kmeans", random_state=int(rng.integers(2**31)))
         with warnings.catch_warnings():
@@ -210,25 +207,24 @@ def _refits(
         yield min(ends, key=lambda end: (len(end.few_rows_), -float(end.log_likelihood_trace_[-1]))).row_labels_
 
 
-def _unit_codes(units: ArrayLike | None, n_rows: int) -> IntArray | None:
-    """Number of the unit of each row, or None if each row is one of its own."""
+def _unit_codes(units: ArrayLike | None, n_rows: int) -> IntArray:
+    """Number of the unit of each row; by default each row is one of its own."""
     if units is None:
-        return None
+        return np.arange(n_rows)
     given = np.asarray(units)
     if given.shape != (n_rows,):
         raise ValueError(f"units has shape {given.shape}: give one unit for each of the {n_rows} rows")
     if any(unit is None or unit != unit for unit in given.tolist()):
         raise ValueError("units has missing values: give each row a unit, such as a number of its own")
-    names, codes = np.unique(given, return_inverse=True)
-    if len(names) < 2:
+    codes: IntArray = np.unique(given, return_inverse=True)[1]
+    if codes.max() == 0:
         raise ValueError("all rows are of one unit: at least two are needed to reweight them at random")
-    return np.asarray(codes)
+    return codes
 
 
-def _row_weights(codes: IntArray | None, n_rows: int, rng: np.random.Generator) -> FloatArray:
+def _row_weights(codes: IntArray, rng: np.random.Generator) -> FloatArray:
     """One random weight per row, shape (N,); rows of one unit share it."""
-    weights: FloatArray = _draw(1, n_rows if codes is None else int(codes.max()) + 1, rng)[0]
-    return weights if codes is None else weights[codes]
+    return np.asarray(_draw(1, int(codes.max()) + 1, rng)[0, codes])
 
 
 def _draw(n_resamples: int, n_units: int, rng: np.random.Generator) -> FloatArray:
@@ -238,28 +234,26 @@ def _draw(n_resamples: int, n_units: int, rng: np.random.Generator) -> FloatArra
 
 
 def _resampled_groups(
-    rows: Any, parameters: Parameters, family: BlockFamily, n: int, codes: IntArray | None, rng: np.random.Generator
+    rows: Any, parameters: Parameters, family: BlockFamily, n: int, codes: IntArray, rng: np.random.Generator
 ) -> Iterator[list[Partition]]:
     """The column groups of each distinct covariance of standardized rows in each of n resamples.
 
-    Rows with the same code share a weight; by default each has its own.
+    Rows with the same code share a weight.
     """
     n_covariances, z = len(parameters.blocks.layout.distinct), None
     if rows.has_missing:
         # Filled by the fitted blocks, missing values would confirm these.
         z, parameters = parameters, family.in_coarser_blocks(rows, parameters)
-    size, n_buckets = n_covariances * rows.n_columns**2, rows.n_rows if codes is None else int(codes.max()) + 1
-    n_buckets = min(BUCKETS, n_buckets)
+    size, n_buckets = n_covariances * rows.n_columns**2, min(BUCKETS, int(codes.max()) + 1)
     if n_buckets * size > _NUMBERS and rows.is_array:
         # Statistics of buckets would take more memory than many passes take time.
         for _ in range(n):
-            weights = rows.weights * _row_weights(codes, rows.n_rows, rng)
+            weights = rows.weights * _row_weights(codes, rng)
             yield family.proposals(full_scatter(replace(rows, weights=weights), parameters, z=z), parameters)
         return
     n_buckets = min(n_buckets, max(_LEAST_BUCKETS, _NUMBERS // size))
-    density = parameters.density(rows.has_missing)
-    settings = {"density": density, "n": n_covariances, "z": z, "codes": codes, "n_buckets": n_buckets}
-    buckets = rows.map_sum(partial(_chunk_buckets, **settings))
+    settings = {"n": n_covariances, "z": z, "codes": codes, "n_buckets": n_buckets}
+    buckets = rows.map_sum(partial(_chunk_buckets, density=parameters.density(rows.has_missing), **settings))
     names = [field.name for field in fields(Statistics) if getattr(buckets[0], field.name) is not None]
     stacked = {name: np.stack([getattr(bucket, name) for bucket in buckets]) for name in names}
     step = max(1, _NUMBERS // size)
@@ -272,16 +266,13 @@ def _resampled_groups(
 
 
 def _chunk_buckets(
-    chunk: Chunk, density: Density, n: int, z: Parameters | None, codes: IntArray | None, n_buckets: int
+    chunk: Chunk, density: Density, n: int, z: Parameters | None, codes: IntArray, n_buckets: int
 ) -> Any:
     """Statistics of the buckets of a chunk, with full scatters of n covariances; an array of objects, which adds up.
 
     Rows are spread over buckets by a hash of their number or unit.
     """
-    number = np.arange(chunk.place.start, chunk.place.start + len(chunk.X)) if codes is None else codes[chunk.place]
+    number = codes[chunk.place]
     bucket = number if number.max() < n_buckets else (number * 2654435761 % 2**32) % n_buckets
-    order = np.argsort(bucket, kind="stable")
-    parts = np.split(order, np.searchsorted(bucket[order], np.arange(1, n_buckets)))
-    components = range(len(density.level))
-    each = [chunk_scatter(chunk.take(part), density, n, components, z) for part in parts]
-    return np.array(each, dtype=object)
+    parts, components = (np.flatnonzero(bucket == b) for b in range(n_buckets)), range(len(density.level))
+    return np.array([chunk_scatter(chunk.take(part), density, n, components, z) for part in parts], dtype=object)

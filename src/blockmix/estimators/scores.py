@@ -54,12 +54,8 @@ class Axis(NamedTuple):
     name: str
 
 
-class Part(NamedTuple):
-    """The mean of a component, its density if values may be missing, and the weights of its scores, shape (p, K)."""
-
-    mean: FloatArray
-    density: Density | None
-    weights: Any
+# The mean of a component, its density if values may be missing, and the weights of its scores, shape (p, K).
+Part = tuple[FloatArray, Density | None, Any]
 
 
 def axes_of(model: Any, component: int | None = None) -> list[Axis]:
@@ -127,22 +123,18 @@ def scores(
             density = Parameters(np.ones(1), mean[None], block).density(missing=True) if rows.has_missing else None
             first = np.cumsum([0, *(len(one.columns) for one in own)])
             cells = np.concatenate([one.weights for one in own]), np.concatenate([one.columns for one in own]), first
-            parts.append(Part(mean, density, sparse.csc_array(cells, shape=(len(mean), len(own)))))
+            parts.append((mean, density, sparse.csc_array(cells, shape=(len(mean), len(own)))))
     dtype = means.dtype
     if not parts:
-        return np.empty((sum(rows.map(_length)), 0), dtype=dtype)
-    of_chunk = partial(_chunk_scores, parts=parts, scorer=scorer if common and len(parts) > 1 else None)
+        return np.empty((rows.measured().n_rows, 0), dtype=dtype)
+    of_chunk = partial(_scores_of_chunk, parts=parts, scorer=scorer if common and len(parts) > 1 else None)
     with one_blas_thread(), np.errstate(over="ignore"):
         values, known = (np.concatenate(tables) for tables in zip(*rows.map(of_chunk), strict=True))
         limit = np.finfo(dtype).max  # the scores of rows beyond all others are finite too
         return np.where(known, np.clip(values, -limit, limit), unknown).astype(dtype)
 
 
-def _length(chunk: Chunk) -> int:
-    return len(chunk.X)
-
-
-def _chunk_scores(
+def _scores_of_chunk(
     chunk: Chunk, parts: Sequence[Part], scorer: Callable[[Chunk], FloatArray] | None
 ) -> tuple[FloatArray, BoolArray]:
     """Scores of the rows of a chunk, those of the parts side by side or their mean if there is a scorer.

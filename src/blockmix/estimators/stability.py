@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -21,7 +21,7 @@ from blockmix.rows.files import needed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
+T = TypeVar("T")
 NOTE = (
     "Stability is how often the same groups and clusters come back when the rows are weighted at random. It shows what "
     "depends on chance in the sample, not whether the model is right."
@@ -31,8 +31,7 @@ _ALWAYS = 0.9  # share of the resamples from which columns are called always tog
 _LINES = 20  # groups of a component in the printed table
 
 
-@dataclass(frozen=True)
-class GroupStability:
+class GroupStability(NamedTuple):
     """One column group of two or more columns.
 
     Attributes
@@ -75,8 +74,7 @@ class GroupStability:
         return "open" if self.together >= 0.5 else "chance"
 
 
-@dataclass(frozen=True)
-class ClusterStability:
+class ClusterStability(NamedTuple):
     """One cluster.
 
     Attributes
@@ -115,8 +113,8 @@ class Stability:
         Share of the resamples in which two columns share a group.
     columns : array of shape (covariances, p)
         Share in which a column stays with its group.
-    n_groups : array of shape (covariances, resamples)
-        Number of groups of two or more columns.
+    n_resamples : int
+        Number of resamples of the column groups.
     clusters : tuple of ClusterStability or None
         None without refits.
     partitions : tuple of Partition
@@ -129,30 +127,21 @@ class Stability:
     groups: tuple[GroupStability, ...]
     pairs: FloatArray
     columns: FloatArray
-    n_groups: IntArray
+    n_resamples: int
     clusters: tuple[ClusterStability, ...] | None
     partitions: tuple[Partition, ...]
     names: tuple[str, ...]
     n_refits: int = 0
 
-    @property
-    def n_resamples(self) -> int:
-        """Number of resamples of the column groups."""
-        return int(self.n_groups.shape[1])
-
     def to_frame(self) -> Any:
         """The groups as a pandas data frame, one row per group."""
-        names = ["component", "columns", "size", "again", "split", "joined", "joined_with", "joined_share", "weakest"]
-        names += ["core", "together"]
-        join = ", ".join
-        more = [{"columns": join(g.columns), "size": len(g.columns), "core": join(g.core)} for g in self.groups]
-        rows = [vars(group) | texts for group, texts in zip(self.groups, more, strict=True)]
-        return needed("pandas", "app").DataFrame(rows, columns=names)
+        frame = needed("pandas", "app").DataFrame(self.groups, columns=GroupStability._fields)
+        frame.insert(2, "size", [len(group.columns) for group in self.groups])
+        return frame.assign(columns=frame["columns"].str.join(", "), core=frame["core"].str.join(", "))
 
     def clusters_to_frame(self) -> Any:
         """The clusters as a pandas data frame, one row per cluster; empty without refits."""
-        names = ["component", "rows", "stability", "dissolved", "certainty"]
-        return needed("pandas", "app").DataFrame([vars(cluster) for cluster in self.clusters or ()], columns=names)
+        return needed("pandas", "app").DataFrame(self.clusters or (), columns=ClusterStability._fields)
 
     def plot_pairs(self, component: int = 0, *, ax: Axes | None = None) -> Axes:
         """Heat map of the shares of resamples in which two columns are together, in group order."""
@@ -186,8 +175,8 @@ class Stability:
         lines = [f"{self.n_resamples} resamples of the column groups, {self.n_refits} refits of the clusters"]
         for g in range(len(self.partitions)):
             groups = [group for group in self.groups if group.component == g]
-            head = f"{len(groups)} group{'' if len(groups) == 1 else 's'}"
-            lines.append(f"cluster {g + 1}: {head}" if len(self.partitions) > 1 else head)
+            head = f"cluster {g + 1}: " if len(self.partitions) > 1 else ""
+            lines.append(f"{head}{len(groups)} group{'' if len(groups) == 1 else 's'}")
             for group in groups[:_LINES]:
                 rest = len(group.columns) - _LISTED
                 more = f" and {rest} more" if rest > 0 else ""
@@ -205,36 +194,30 @@ class Stability:
 def column_stability(
     fitted: Sequence[Partition], resampled: Iterable[Sequence[Partition]], names: Sequence[str]
 ) -> Stability:
-    """Stability of the fitted groups of each covariance, given those of each resample.
+    """Stability of the fitted groups of each covariance, given those of each resample."""
+    done, groups, together, stays = _until_interrupted(resampled), list[GroupStability](), [], []
+    for g, (partition, others) in enumerate(zip(fitted, zip(*done, strict=True), strict=True)):
+        pairs = np.zeros((len(names), len(names)), dtype=np.float32)
+        for other in others:
+            pairs += other.labels[:, None] == other.labels
+        columns, returned = zip(*(_returned(partition, other) for other in others), strict=True)
+        together.append(pairs / len(others))
+        stays.append(np.mean(columns, axis=0))
+        several = zip(partition.groups, np.mean(returned, axis=0).T, strict=True)  # shares: again, split, joined
+        groups += [_group(g, A, shares, together[g], stays[g], names) for A, shares in several if len(A) > 1]
+    return Stability(tuple(groups), np.stack(together), np.stack(stays), len(done), None, tuple(fitted), tuple(names))
 
-    An interrupt ends the resamples early; those so far count.
-    """
-    p = len(names)
-    together = np.zeros((len(fitted), p, p), dtype=np.float32)
-    stays = np.zeros((len(fitted), p))
-    counts = [np.zeros((3, partition.n_groups)) for partition in fitted]  # again, split, joined
-    n_groups: list[list[int]] = []
+
+def _until_interrupted(items: Iterable[T]) -> list[T]:
+    """The items; an interrupt ends them early, and those so far count."""
+    done = list[T]()
     try:
-        for partitions in resampled:
-            for g, partition in enumerate(partitions):
-                together[g] += partition.labels[:, None] == partition.labels
-                column_stays, returned = _returned(fitted[g], partition)
-                stays[g] += column_stays
-                counts[g] += returned
-            n_groups.append([int((partition.sizes > 1).sum()) for partition in partitions])
+        for item in items:
+            done.append(item)
     except KeyboardInterrupt:
-        if not n_groups:
+        if not done:
             raise
-    B = len(n_groups)
-    together /= B
-    stays /= B
-    groups = [
-        _group(g, columns, counts[g][:, k] / B, together[g], stays[g], names)
-        for g, partition in enumerate(fitted)
-        for k, columns in enumerate(partition.groups)
-        if len(columns) > 1
-    ]
-    return Stability(tuple(groups), together, stays, np.array(n_groups).T, None, tuple(fitted), tuple(names))
+    return done
 
 
 def _returned(fitted: Partition, other: Partition) -> tuple[FloatArray, FloatArray]:
@@ -255,15 +238,13 @@ def _group(
     mean = together[np.ix_(columns, outside)].mean(axis=0, dtype=float)
     joins = int(mean.argmax()) if len(outside) and mean.max() > 0 else None
     joined_with, joined_share = (None, 0.0) if joins is None else (names[outside[joins]], float(mean[joins]))
-    weakest = names[columns[stays[columns].argmin()]]
-    again, split, joined = shares.tolist()
-    inside = together[np.ix_(columns, columns)]
-    met = float((inside.sum(dtype=float) - len(columns)) / (len(columns) * (len(columns) - 1)))
-    apart = linkage(1 - inside[np.triu_indices(len(columns), 1)].astype(float), "complete")
+    inside, c = together[np.ix_(columns, columns)], len(columns)
+    met = float((inside.sum(dtype=float) - c) / (c * (c - 1)))
+    apart = linkage(1 - inside[np.triu_indices(c, 1)].astype(float), "complete")
     cores = fcluster(apart, 1 - _ALWAYS + 1e-6, "distance")
-    members, core = (
-        tuple(names[j] for j in found) for found in (columns, columns[cores == np.bincount(cores).argmax()])
-    )
+    members = tuple(names[j] for j in columns)
+    core = tuple(names[j] for j in columns[cores == np.bincount(cores).argmax()])
+    weakest, (again, split, joined) = members[stays[columns].argmin()], shares.tolist()
     return GroupStability(g, members, again, split, joined, joined_with, joined_share, weakest, core, met)
 
 
@@ -272,20 +253,15 @@ def cluster_stability(
 ) -> tuple[tuple[ClusterStability, ...], int]:
     """Stability of the clusters with these labels (N,) and probabilities (N, G), and the number of refits.
 
-    Refits are the labels of the rows in each. An interrupt ends them early; those so far count.
+    Refits are the labels of the rows in each.
     """
-    G = z.shape[1]
-    sizes = np.bincount(labels, minlength=G)
-    overlaps: list[FloatArray] = []
-    try:
-        for other in refits:
-            both = np.bincount(labels * G + other, minlength=G * G).reshape(G, G)
-            union = sizes[:, None] + np.bincount(other, minlength=G) - both
-            overlaps.append((both / np.maximum(union, 1)).max(axis=1))
-    except KeyboardInterrupt:
-        if not overlaps:
-            raise
-    jaccard, inside = np.stack(overlaps, axis=1), np.eye(G, dtype=bool)[labels]
+    done, G = _until_interrupted(refits), z.shape[1]
+    sizes, overlaps, inside = np.bincount(labels, minlength=G), list[FloatArray](), np.eye(G, dtype=bool)[labels]
+    for other in done:
+        both = np.bincount(labels * G + other, minlength=G * G).reshape(G, G)
+        union = sizes[:, None] + both.sum(axis=0) - both
+        overlaps.append((both / np.maximum(union, 1)).max(axis=1))
+    jaccard = np.stack(overlaps, axis=1)
     certainty = (z * inside).sum(axis=0) / np.maximum(sizes + (z * ~inside).sum(axis=0), 1e-300)
     figures = zip(sizes.tolist(), jaccard.mean(axis=1), (jaccard <= 0.5).mean(axis=1), certainty, strict=True)
-    return tuple(ClusterStability(g, n, *map(float, values)) for g, (n, *values) in enumerate(figures)), len(overlaps)
+    return tuple(ClusterStability(g, n, *map(float, values)) for g, (n, *values) in enumerate(figures)), len(done)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import os
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -60,14 +59,9 @@ def is_label(values: Any, shape: tuple[int, ...], n_labels: int, least: int = 0)
 
 
 def _blocks_arguments(blocks: Blocks) -> dict[str, Any]:
-    labels = np.array([partition.labels for partition in blocks.layout.distinct])
-    return {
-        "labels": labels,
-        "factors": blocks.factors,
-        "shapes": blocks.layout.shapes,
-        "states": dict(blocks.states),
-        "loadings": blocks.loadings,
-    }
+    labels, states = np.array([partition.labels for partition in blocks.layout.distinct]), dict(blocks.states)
+    others = {"shapes": blocks.layout.shapes, "states": states, "loadings": blocks.loadings}
+    return {"labels": labels, "factors": blocks.factors, **others}
 
 
 def _blocks(labels: Any, factors: Any, shapes: Any, states: Any, loadings: Any) -> Blocks:
@@ -78,11 +72,9 @@ def _blocks(labels: Any, factors: Any, shapes: Any, states: Any, loadings: Any) 
     right = np.ndim(labels) == 2 and labels.size and is_label(labels, labels.shape, labels.shape[1])
     require(right, "groups are not labels of columns")
     partitions = [Partition(row) for row in labels]
-    numbered = all(np.array_equal(partition.labels, row) for partition, row in zip(partitions, labels, strict=True))
-    require(numbered, "groups are not numbered by size")
-    numbers = [partition.n_groups for partition in partitions]
-    right = isinstance(shapes, tuple) and (not shapes or [len(models) for models in shapes] == numbers)
-    require(right, f"there is not one shape for each of the {sum(numbers)} blocks")
+    require(np.array_equal([each.labels for each in partitions], labels), "groups are not numbered by size")
+    right = isinstance(shapes, tuple) and (not shapes or list(map(len, shapes)) == [P.n_groups for P in partitions])
+    require(right, "there is not one shape for each block")
     models = [model for row in shapes for model in row]
     require(all(isinstance(model, BlockModel) for model in models), "a shape is not a BlockModel")
     layout = Layout(partitions, shapes)
@@ -99,10 +91,8 @@ def _blocks(labels: Any, factors: Any, shapes: Any, states: Any, loadings: Any) 
         require(numbered and is_real(state, state.shape), f"the state of block {b} holds other than finite numbers")
         require(models[b].accepts(state, int(sizes[b])), f"the state of block {b} does not suit its {sizes[b]} columns")
     q = np.shape(loadings)[2] if np.ndim(loadings) == 3 else 0
-    right = loadings is None or (0 < q < labels.shape[1] and is_real(loadings, (*labels.shape, q)))
-    require(
-        right and getattr(loadings, "dtype", np.float64) == np.float64, "common factors are not loadings of columns"
-    )
+    right = 0 < q < labels.shape[1] and is_real(loadings, (*labels.shape, q)) and loadings.dtype == np.float64
+    require(loadings is None or right, "common factors are not loadings of columns")
     return Blocks(layout, factors, states, loadings)
 
 
@@ -133,17 +123,13 @@ def _check_powers(powers: Powers) -> None:
     require(is_positive(powers.step) and is_positive(powers.scale), "the scale of a power is not above 0")
 
 
-def _check_factor_block(block: FactorBlock) -> None:
-    require(type(block.n_factors) is int and block.n_factors >= 1, f"a block has {block.n_factors!r} factors")
-
-
 def _check_resolution(resolution: Resolution) -> None:
     """Refuse positions that compiled loops would look up beyond the arrays, and variances that are negative."""
     columns, first, values = resolution.columns, resolution.first, resolution.values
     D, n = len(columns), len(values)
-    require(is_label(columns, (D,), 2**31) and is_label(first, (D + 1,), n + 1), "the resolution has no columns")
     # Compiled loops would mix unsigned positions with signed ones to floating point.
-    require(columns.dtype.kind == first.dtype.kind == "i", "the resolution has no columns")
+    numbered = is_label(columns, (D,), 2**31) and is_label(first, (D + 1,), n + 1)
+    require(numbered and columns.dtype.kind == first.dtype.kind == "i", "the resolution has no columns")
     # It is estimated from some 2000 rows, so a column has no more values.
     sizes = np.diff(first.astype(np.int64))
     right = (np.diff(columns.astype(np.int64)) > 0).all() and ((sizes >= 1) & (sizes <= 4096)).all()
@@ -172,59 +158,30 @@ def _check_components(weights: FloatArray, means: FloatArray) -> tuple[int, int]
     return G, means.shape[1]
 
 
-def _check_topic(topic: Topic) -> None:
-    numbers = (topic.size, topic.share, topic.mean_rating or 0, *topic.documents)
-    require(all(isinstance(number, Real) for number in numbers), "a topic has a size that is not a number")
-    require(
-        all(isinstance(name, str) for name in (*topic.words, *topic.top_groups)), "a topic has a word that is not text"
-    )
-
-
 def _lexicon_arguments(lexicon: Lexicon) -> dict[str, Any]:
     # The vectorizer is the default one: another is a parameter of the estimator, which cannot be saved.
-    vectorizer = lexicon.vectorizer
-    words = None if vectorizer is None else [str(term) for term in vectorizer.get_feature_names_out()]
-    return {
-        "vocabulary": words,
-        "stop_words": None if vectorizer is None else vectorizer.stop_words,
-        "ngrams": 1 if vectorizer is None else vectorizer.ngram_range[1],
-        "characters": vectorizer is not None and vectorizer.token_pattern == PAIR,
-        "idf": getattr(lexicon.weighting, "idf_", None),
-        "columns": lexicon.columns,
-        "n_vocabulary": lexicon.n_vocabulary,
-        "unit": lexicon.unit,
-    }
+    v, words = lexicon.vectorizer, None
+    if v is not None:
+        terms = [str(term) for term in v.get_feature_names_out()]
+        words = terms, v.stop_words, v.ngram_range[1], v.token_pattern == PAIR
+    others = {"columns": lexicon.columns, "n_vocabulary": lexicon.n_vocabulary, "unit": lexicon.unit}
+    return {"words": words, "idf": getattr(lexicon.weighting, "idf_", None), **others}
 
 
-def _lexicon(
-    vocabulary: Any, stop_words: Any, ngrams: Any, characters: Any, idf: Any, columns: Any, n_vocabulary: Any, unit: Any
-) -> Any:
+def _lexicon(words: Any, idf: Any, columns: Any, n_vocabulary: Any, unit: Any) -> Any:
     """The lexicon with the default vectorizer and these weights of terms, checked."""
-    v, t = n_vocabulary, np.size(columns)
-    require(isinstance(v, int) and is_label(columns, (t,), v), "the terms are not in the vocabulary")
+    v, weighting, vectorizer = n_vocabulary, FunctionTransformer(accept_sparse=True), None
+    require(isinstance(v, int) and is_label(columns, (np.size(columns),), v), "the terms are not in the vocabulary")
     require(idf is None or is_real(idf, (v,)), f"there are not {v} weights of terms")
-    require(isinstance(unit, bool) and isinstance(characters, bool), "the weights of documents are not known")
-    weighting, vectorizer = FunctionTransformer(accept_sparse=True), None
     if idf is not None:
         weighting = TfidfTransformer(norm=None) if unit else RelativeTfidf()
         weighting.idf_ = idf
-    if vocabulary is not None:
+    if words is not None:
+        vocabulary, stop_words, ngrams, characters = words
         different = all(isinstance(word, str) for word in vocabulary) and len(set(vocabulary)) == len(vocabulary) == v
         require(different, f"the vocabulary does not have {v} terms")
         vectorizer = default_vectorizer(stop_words, ngrams, characters).set_params(vocabulary=vocabulary)
     return Lexicon(vectorizer, weighting, columns, v, unit)
-
-
-def _check_space(space: Space) -> None:
-    right = np.ndim(space.axes) == 2 and is_real(space.axes, space.axes.shape) and space.axes.size
-    require(right and is_real(space.mean, space.axes.shape[1:]), "the vectors of words are not finite numbers")
-
-
-def _check_smooth_mixture(mixture: SmoothMixture) -> None:
-    _, d = _check_components(mixture.weights, mixture.means)
-    temperature = mixture.temperature
-    require(is_real(mixture.precision, (d, d)), f"the precision is not a matrix of {d} columns")
-    require(isinstance(temperature, float) and temperature >= 1, "the temperature is not a number of at least 1")
 
 
 def _has_plain_attributes(value: Any) -> bool:
@@ -243,18 +200,11 @@ VALUES = Codecs(
         Codec(Parameters, build=_mixture),
         Codec(Powers, _check_powers),
         Codec(FactorParameters, _check_factor_mixture),
-        Codec(LoopState),
-        Codec(Split),
         Codec(Resolution, _check_resolution),
-        Codec(FullBlock),
-        Codec(FactorBlock, _check_factor_block),
-        Codec(TreeBlock),
-        Codec(Topic, _check_topic),
+        Codec(FactorBlock, lambda block: require(type(block.n_factors) is int and block.n_factors > 0, "no factors")),
+        *map(Codec, (LoopState, Split, FullBlock, TreeBlock, Topic, Space, SmoothMixture)),
         Codec(Lexicon, None, _lexicon_arguments, _lexicon),
-        Codec(Space, _check_space),
-        Codec(SmoothMixture, _check_smooth_mixture),
-        *map(Codec, GROUPINGS.values()),
-        *map(Codec, RULES.values()),
+        *map(Codec, (*GROUPINGS.values(), *RULES.values())),
     ],
     _has_plain_attributes,
 )

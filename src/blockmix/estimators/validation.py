@@ -41,24 +41,20 @@ class ParameterError(ValueError):
 def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows:
     """Standardized rows, at least two and one per component; the estimator takes over their columns."""
     least = max(2, estimator.n_components)
-    elsewhere = type(X) is not np.ndarray and is_elsewhere(X)
-    if elsewhere:
+    if elsewhere := is_elsewhere(X):
         rows = opened(X, counts(sample_weight, None, least), allow_missing=takes_missing(estimator)).measured()
-        n_rows = rows.n_rows
-        if n_rows < 2:
-            raise ValueError(f"X has {n_rows} row: at least 2 are needed")
+        if rows.n_rows < 2:
+            raise ValueError(f"X has {rows.n_rows} row: at least 2 are needed")
     else:
         X = matrix(estimator, X, accept_sparse="csr", ensure_min_samples=2)
-        n_rows = X.shape[0]
+    n_rows = rows.n_rows if elsewhere else X.shape[0]
     if n_rows < estimator.n_components:
         raise ParameterError("n_components", estimator.n_components, f"exceeds the n_samples={n_rows} rows of X")
     if elsewhere:
         _remember(estimator, rows)
     else:
-        weights = None if sample_weight is None else counts(sample_weight, X, least)
-        rows = (opened(X, weights, allow_missing=True) if issparse(X) else ArrayRows.of(X, weights)).measured()
-    n_positive = rows.n_rows if rows.weights is None else int(np.count_nonzero(rows.weights))
-    counted = min(rows.total_weight, n_positive)
+        rows = _in_memory(X, counts(sample_weight, X, least)).measured()
+    counted = min(rows.total_weight, n_rows if rows.weights is None else int(np.count_nonzero(rows.weights)))
     if 0 < counted < least:
         raise ValueError(f"the rows of X that have values count {counted:g}: at least {least} are needed")
     return rows
@@ -67,16 +63,18 @@ def rows_to_fit(estimator: Any, X: Any, sample_weight: ArrayLike | None) -> Rows
 def rows_to_score(estimator: Any, X: Any, sample_weight: ArrayLike | None = None, cast: bool = True) -> Rows:
     """Rows in their own units, with the columns and the resolution of the fit, and in its type if `cast`."""
     dtype = estimator.means_.dtype if cast else None
-    rows: Rows
-    if type(X) is not np.ndarray and is_elsewhere(X):
+    if is_elsewhere(X):
         rows = opened(X, counts(sample_weight, None, 0), dtype, takes_missing(estimator))
         _compare(estimator, rows)
     else:
         X = matrix(estimator, X, accept_sparse="csr", reset=False)
         X = X.astype(dtype or X.dtype, copy=False)
-        weights = None if sample_weight is None else counts(sample_weight, X, 0)
-        rows = opened(X, weights, allow_missing=True) if issparse(X) else ArrayRows.of(X, weights)
+        rows = _in_memory(X, counts(sample_weight, X, 0))
     return rows.replace(resolution=getattr(estimator, "resolution_", rows.resolution))
+
+
+def _in_memory(X: Any, weights: FloatArray | None) -> Rows:
+    return opened(X, weights, allow_missing=True) if issparse(X) else ArrayRows.of(X, weights)
 
 
 def is_elsewhere(X: Any) -> bool:
@@ -106,7 +104,7 @@ def matrix(estimator: Any, X: Any, allow_missing: bool | None = None, **checks: 
     if not isinstance(X, np.ndarray):
         _check_table(X)
     if allow_missing is None:
-        allow_missing = bool(get_tags(estimator).input_tags.allow_nan)
+        allow_missing = takes_missing(estimator)
     plain = _plain(X) if isinstance(X, np.ma.MaskedArray) or hasattr(X, "isetitem") else X
     finite = "allow-nan" if allow_missing else True
     try:
@@ -145,30 +143,24 @@ def _explain(X: Any, error: Exception, allow_missing: bool) -> None:
     """Raise an error that names the columns that are not numbers, infinite or, unless taken, NaN."""
     is_frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
     if is_frame and len(X):
-        values = {str(name): np.asarray(X[name]) for name in X.columns}
-        words = [str(name) for name in X.columns if not _are_numbers(X[[name]])]
+        columns = {str(name): X[[name]] for name in X.columns}
     elif isinstance(X, np.ndarray) and X.ndim == 2:
-        values = {str(j): X[:, j] for j in range(X.shape[1])}
-        words = [name for name, column in values.items() if X.dtype.kind in "OUS" and not _are_numbers(column[:, None])]
+        columns = {str(j): X[:, [j]] for j in range(X.shape[1])}
     else:
         return
-    one = len(words) == 1
+    words = [name for name, column in columns.items() if not _are_numbers(column)]
     reasons = ("could not convert", "Cannot cast", "be promoted", *(("float() argument",) if is_frame else ()))
     if words and any(reason in str(error) for reason in reasons):
+        hold = f"column {words[0]} holds" if len(words) == 1 else f"columns {_listed(words)} hold"
         advice = ", for example with X.select_dtypes('number')" if is_frame else ""
-        raise ValueError(
-            f"{'column' if one else 'columns'} {_listed(words)} {'holds' if one else 'hold'} text or dates, not "
-            f"numbers: drop or encode such columns{advice}"
-        ) from None
-    refused = np.isinf if allow_missing else lambda column: ~np.isfinite(column)
-    counts = {name: int(refused(column).sum()) for name, column in values.items() if column.dtype.kind == "f"}
-    wrong = [f"{name} ({count})" for name, count in counts.items() if count]
-    if wrong:
-        raise ValueError(
-            f"X has {'infinity' if allow_missing else 'NaN or infinity'} in column {_listed(wrong)}: the number of "
-            "such cells is in brackets; fill or drop them"
-            f"{'' if allow_missing else ', or use GaussianBiclustering, which takes NaN'}"
-        ) from None
+        raise ValueError(f"{hold} text or dates, not numbers: drop or encode such columns{advice}") from None
+    refused, what = (np.isinf, "infinity") if allow_missing else (lambda x: ~np.isfinite(x), "NaN or infinity")
+    values = {name: np.asarray(column) for name, column in columns.items()}
+    counts = {name: int(refused(x).sum()) for name, x in values.items() if x.dtype.kind == "f"}
+    if wrong := [f"{name} ({count})" for name, count in counts.items() if count]:
+        remedy = "" if allow_missing else ", or use GaussianBiclustering, which takes NaN"
+        cells = f"the number of such cells is in brackets; fill or drop them{remedy}"
+        raise ValueError(f"X has {what} in column {_listed(wrong)}: {cells}") from None
 
 
 def _are_numbers(column: Any) -> bool:
@@ -195,10 +187,8 @@ def counts(sample_weight: ArrayLike | None, X: Any, least: int) -> FloatArray | 
     if counted < least:
         raise ValueError(f"sample_weight is positive for {counted} rows: at least {least} are needed")
     if total < least:
-        raise ValueError(
-            f"sample_weight sums to {total:g}, but a weight counts rows and at least {least} are needed: "
-            "multiply the weights"
-        )
+        advice = f"a weight counts rows and at least {least} are needed: multiply the weights"
+        raise ValueError(f"sample_weight sums to {total:g}, but {advice}")
     return weights
 
 
@@ -214,14 +204,10 @@ def _remember(estimator: Any, rows: Rows) -> None:
 def _compare(estimator: Any, rows: Rows) -> None:
     """Refuse columns that are not those of the fit."""
     if rows.n_columns != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {rows.n_columns} columns, but {type(estimator).__name__} was fitted to {estimator.n_features_in_}: "
-            "choose the same columns"
-        )
-    fitted = getattr(estimator, "feature_names_in_", None)
-    if fitted is None or rows.names is None:
-        return
-    for j, (name, expected) in enumerate(zip(rows.names, fitted, strict=True)):
+        fitted = f"{type(estimator).__name__} was fitted to {estimator.n_features_in_}: choose the same columns"
+        raise ValueError(f"X has {rows.n_columns} columns, but {fitted}")
+    names = getattr(estimator, "feature_names_in_", ())
+    for j, (name, expected) in enumerate(zip(rows.names or (), names, strict=False)):
         if name != expected:
             raise ValueError(f"column {j} of X is {name!r} and was {expected!r} in the fit: choose the same columns")
 

@@ -170,9 +170,8 @@ def _check_members(members: list[ZipInfo], size: int) -> None:
 
 def _array(archive: ZipFile, info: ZipInfo) -> NDArray[Any]:
     with archive.open(info) as member:
-        version = npy.read_magic(member)
-        header = npy.read_array_header_1_0(member) if version == (1, 0) else npy.read_array_header_2_0(member)
-        shape, _, dtype = header
+        read = npy.read_array_header_1_0 if npy.read_magic(member) == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(member)
         # Checked before anything is allocated: a header may claim any size.
         plain, claimed = dtype.kind in PLAIN and dtype.itemsize > 0, math.prod(shape) * dtype.itemsize
         if not plain or min(shape, default=0) < 0 or claimed != info.file_size - member.tell():
@@ -187,11 +186,9 @@ def _array(archive: ZipFile, info: ZipInfo) -> NDArray[Any]:
 def _not_a_zip_file(stream: IO[bytes]) -> str:
     """What a file that is not a zip file seems to be."""
     stream.seek(0)
-    begin = stream.read(4)
-    if not begin:
-        return "is empty"
-    if begin.startswith(b"PK"):
-        return "is truncated: copy it again or save the model again"
-    if begin.startswith(b"\x80"):
-        return "is a pickle, which could run code: load opens only what save has written"
-    return "is not a saved model: load opens only what save has written"
+    begin, written = stream.read(4), "load opens only what save has written"
+    pickled = f"is a pickle, which could run code: {written}"
+    for mark, text in ((b"PK", "is truncated: copy it again or save the model again"), (b"\x80", pickled)):
+        if begin.startswith(mark):
+            return text
+    return f"is not a saved model: {written}" if begin else "is empty"

@@ -95,10 +95,8 @@ class Checkpoint:
         if same.all():
             return ""
         j = int(np.argmin(same))
-        reason = "has other values in other rows"
-        if not moments[j]:
-            now = f"{location[j]:g} and {scale[j]:g}"
-            reason = f"had mean {mean[j]:g} and deviation {deviation[j]:g}, here it has {now}"
+        differ = f"had mean {mean[j]:g} and deviation {deviation[j]:g}, here it has {location[j]:g} and {scale[j]:g}"
+        reason = "has other values in other rows" if moments[j] else differ
         return f"is the checkpoint of a fit to other rows: column {j} {reason}"
 
 
@@ -112,13 +110,8 @@ def _projections(chunk: Chunk) -> FloatArray:
 def _settings(estimator: Any, rows: Rows) -> dict[str, str]:
     """What identifies a fit, as text that can be compared and shown."""
     parameters = {name: _text(value) for name, value in estimator.get_params(deep=False).items() if name not in _FREE}
-    return parameters | {
-        "estimator": type(estimator).__name__,
-        "rows": str(rows.n_rows),
-        "columns": str(rows.n_columns),
-        "weight": repr(rows.total_weight),
-        "type": str(rows.dtype),
-    }
+    table = {"rows": rows.n_rows, "columns": rows.n_columns, "weight": rows.total_weight, "type": rows.dtype}
+    return parameters | {"estimator": type(estimator).__name__} | {name: str(value) for name, value in table.items()}
 
 
 def _text(value: Any) -> str:

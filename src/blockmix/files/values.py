@@ -163,11 +163,8 @@ def _generator_state(rng: np.random.RandomState) -> dict[str, Any]:
     state: Any = rng.get_state(legacy=False)
     if state["bit_generator"] != "MT19937":
         raise TypeError(f"a RandomState on {state['bit_generator']} cannot be saved: give random_state a whole number")
-    return {
-        "key": state["state"]["key"],
-        "position": state["state"]["pos"],
-        "gauss": [state["has_gauss"], state["gauss"]],
-    }
+    gauss = [state["has_gauss"], state["gauss"]]
+    return {"key": state["state"]["key"], "position": state["state"]["pos"], "gauss": gauss}
 
 
 def _generator(key: NDArray[Any], position: int, gauss: list[Any]) -> np.random.RandomState:
@@ -175,8 +172,6 @@ def _generator(key: NDArray[Any], position: int, gauss: list[Any]) -> np.random.
     # NumPy does not check the position and would read beyond the key.
     if key.shape != (624,) or key.dtype.kind != "u" or not 0 <= position <= 624:
         raise ValueError("a RandomState has 624 numbers and a position among them")
-    if has_gauss not in (0, 1) or not math.isfinite(value):
-        raise ValueError(f"{gauss!r} is not a state of a RandomState")
     rng = np.random.RandomState()
     rng.set_state(("MT19937", key.astype(np.uint32), position, has_gauss, value))
     return rng

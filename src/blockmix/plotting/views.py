@@ -78,9 +78,13 @@ def observed_correlation(X: FloatArray, weights: FloatArray | None) -> FloatArra
     present = ~np.isnan(Z)
     total = np.maximum(weights @ present, np.finfo(float).tiny)
     Z = np.where(present, Z - (weights @ np.nan_to_num(Z)) / total, 0.0) * np.sqrt(weights)[:, None]
+    return correlations_of(Z, present)
+
+
+def correlations_of(Z: FloatArray, present: Any) -> FloatArray:
+    """Correlations of centered columns, 0 where values are missing, over the rows that have both, shape (p, p)."""
     squares = (Z**2).sum(axis=0)[:, None] if present.all() else (Z**2).T @ present.astype(float)
-    norms = np.sqrt(squares * squares.T)
-    R: FloatArray = np.divide(Z.T @ Z, norms, out=np.zeros_like(norms), where=norms > 0)
+    R: FloatArray = np.clip(Z.T @ Z / np.maximum(np.sqrt(squares * squares.T), np.finfo(float).tiny), -1, 1)
     np.fill_diagonal(R, 1.0)
     return R
 

@@ -6,7 +6,7 @@ not know what is computed from them.
 """
 
 from blockmix.rows.files import Arrow, Parquet, opened
-from blockmix.rows.measured import EXACT, Resolution, Summable
+from blockmix.rows.measured import EXACT, Resolution
 from blockmix.rows.rows import ArrayRows, Chunk, Rows, one_blas_thread
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "Parquet",
     "Resolution",
     "Rows",
-    "Summable",
     "one_blas_thread",
     "opened",
 ]
