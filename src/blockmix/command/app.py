@@ -237,7 +237,7 @@ def plan() -> None:
 
 
 @app.command("warm-up")
-def warm_up() -> None:
+def prepare() -> None:
     """Compile what fits need and store it, so that the first fit starts at once: for images and CI."""
     package.warm_up()
     note("compiled and stored")
