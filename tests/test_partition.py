@@ -19,9 +19,7 @@ from blockmix import GaussianBiclustering
 from blockmix.blocks.blocks import Blocks
 from blockmix.partition import (
     Partition,
-    column_entries,
     column_names,
-    describe,
     leading_loadings,
     partition_prices,
     refuse_constant,
@@ -173,36 +171,7 @@ def test_squares_out_of_range_are_named_and_small_variation_is_variation(dtype: 
     refuse_constant(np.array([1000.0, 0.0], dtype=dtype), small, named("a", "b"))
 
 
-def test_a_description_lists_the_largest_group_first_and_single_columns_last() -> None:
-    text = describe(Partition([0, 1, 2, 1, 2, 2, 3]), list("abcdefg"))
-    assert text.splitlines() == [
-        "7 columns: 2 groups, 2 alone",
-        "  group 0 (3): c, e, f",
-        "  group 1 (2): b, d",
-        "  alone (2): a, g",
-    ]
-    assert describe(Partition([0, 0]), ["a", "b"]).splitlines() == ["2 columns: 1 group", "  group 0 (2): a, b"]
-    assert describe(Partition([0, 1]), ["a", "b"]).splitlines() == ["2 columns: no groups", "  alone (2): a, b"]
-    # Shapes that are not full are named, and so is a common factor of all columns.
-    lines = describe(Partition([0, 0, 0, 0, 1, 1]), list("abcdef"), ("1 factor", "full")).splitlines()
-    assert lines[1:] == ["  group 0 (4, 1 factor): a, b, c, d", "  group 1 (2): e, f"]
-    heads = [describe(Partition([0, 0, 0]), ["a", "b", "c"], [k]).splitlines()[0] for k in ("full", "1 factor")]
-    assert heads[1] == f"{heads[0]}: all columns are correlated, no part of them stands out"
-
-
-def test_a_long_line_is_cut_between_names() -> None:
-    names = [f"column{j}" for j in range(50)]
-    line = describe(Partition.single(50), names, width=60).splitlines()[1]
-    shown = line.removeprefix("  group 0 (50): ").removesuffix(", …").split(", ")
-    assert line.endswith(", …") and len(line) <= 60
-    assert shown == names[: len(shown)] and len(shown) >= 4
-
-
-def test_column_entries_have_size_loading_and_alone() -> None:
-    entries = list(column_entries(1, ["a", "b", "c"], Partition([1, 0, 1]), np.array([0.5, np.nan, -0.25])))
-    assert entries[0] == (1, "a", 0, 2, 0.5, False)
-    assert entries[1][:4] == (1, "b", 1, 1) and np.isnan(entries[1].loading) and entries[1].alone
-    assert entries[2].loading == -0.25
+def test_leading_loadings_are_correlations() -> None:
     # Loadings are correlations with the strongest factor, in units 1, 10, 2 and 3; the third column is alone.
     axes = np.array([[0.8, 0.1], [9.0, 2.0], [-1.5, 0.3]])
     covariance = Blocks.of(np.diag([1.0, 100.0, 4.0, 9.0]), Partition([0, 0, 1, 0]))

@@ -17,7 +17,11 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from blockmix.partition import IntArray, Partition
 
-__all__ = ["adjusted_rand", "matched_accuracy", "npmi_coherence"]
+__all__ = [
+    "adjusted_rand",
+    "matched_accuracy",
+    "npmi_coherence",
+]
 
 
 def matched_accuracy(true: Partition | ArrayLike, found: Partition | ArrayLike) -> float:

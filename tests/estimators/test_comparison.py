@@ -124,3 +124,10 @@ OWN = BlockDiscriminantAnalysis(2, shared_covariance=False)
 def test_what_cannot_be_compared_is_named(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_columns_that_are_all_alone_have_no_groups_to_compare() -> None:
+    X, y = np.random.default_rng(0).standard_normal((60, 3)), np.repeat([0, 1], 30)
+    model = BlockDiscriminantAnalysis(3, shared_covariance=False).fit(X, y)
+    found = compare(model, X, y, n_resamples=5, random_state=0)
+    assert len(found.groups) == 0 and len(found.means) == 3

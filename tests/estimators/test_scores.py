@@ -242,6 +242,7 @@ def test_traits_of_any_type() -> None:
     assert found[found.what == CLUSTERS].set_index("trait").n["whole"] == 279
     polars = package("polars").from_pandas(given.drop(columns="mixed"))
     again = model.associate(X, polars)
+    assert model.associate(X, polars["whole"]).trait.unique().tolist() == ["whole"]
     assert_allclose(again.p, found[found.trait != "mixed"].p, rtol=1e-6)
     clusters = found[found.trait == "flag"].cluster
     assert clusters.isna().tolist() == [True] + [False] * (len(clusters) - 1)

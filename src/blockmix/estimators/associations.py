@@ -90,7 +90,8 @@ def traits_of(traits: Any, X: Any, n_rows: int) -> list[Trait]:
     if not (isinstance(traits, Mapping) or hasattr(traits, "columns")):
         array: Any = traits if hasattr(traits, "dtype") else np.asarray(traits)
         name = "trait" if getattr(traits, "name", None) is None else traits.name
-        traits = {f"trait {j + 1}": column for j, column in enumerate(array.T)} if array.ndim == 2 else {name: array}
+        is_matrix = len(array.shape) == 2  # a series of polars has no ndim
+        traits = {f"trait {j + 1}": column for j, column in enumerate(array.T)} if is_matrix else {name: array}
     names = list(getattr(traits, "columns", traits))
     columns = {str(name): traits[name] for name in names}
     if len(columns) < len(names):

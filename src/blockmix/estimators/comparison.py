@@ -197,6 +197,8 @@ def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.ra
     groups = [(own, other, A) for own, other in ((a, b), (b, a)) for A in own.partition.groups if len(A) > 1]
     scaled, present = np.concatenate([a.scaled, b.scaled]), np.concatenate([a.present, b.present])
     n, N = len(a.scaled), len(scaled)
+    if not groups:
+        return []
 
     def strengths(order: IntArray) -> FloatArray:
         """Mean |r| of each group in the first n rows of an order and in the others, shape (groups, 2)."""
@@ -208,7 +210,7 @@ def _pair(a: _Part, b: _Part, names: Sequence[str], n_resamples: int, rng: np.ra
         drawn.append(strengths(np.concatenate([rng.integers(0, n, n), rng.integers(n, N, N - n)])))
     difference, half = both @ [1, -1], _NORMAL * (np.array(drawn) @ [1, -1]).std(axis=0)
     p = np.full(len(groups), np.nan)
-    if n_resamples and groups:
+    if n_resamples:
         permuted = np.array([strengths(rng.permutation(N)) for _ in range(n_resamples)]) @ [1, -1]
         chance = permuted.mean(axis=0)
         difference -= chance

@@ -16,9 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.blocks import Blocks
-from blockmix.em.factor import FactorParameters
-from blockmix.em.parameters import Parameters
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.discriminant import BlockDiscriminantAnalysis
 from blockmix.estimators.factor import FactorBiclustering, check_letters
@@ -62,35 +59,11 @@ _KINDS: dict[Any, str] = {
     ("r", "p", 0): "resolution_.columns",
     ("p", "K", 0): "partition_.labels",
 }
-_MIXTURE = "n_features_in_ weights_ means_ row_labels_ resolution_ log_likelihood_ n_iter_ converged_ outcome_ starts_"
-# The attributes that a model needs to be fitted, and the objects that two of them are.
-_NEEDED: dict[type, tuple[str, dict[str, type]]] = {
-    BlockDiagonalCovariance: (
-        "n_features_in_ location_ partition_ blocks_ shrinkage_ loadings_ block_shapes_ linkage_",
-        {"blocks_": Blocks},
-    ),
-    BlockDiscriminantAnalysis: ("classes_ mixture_ n_features_in_", {"mixture_": GaussianBiclustering}),
-    FactorBiclustering: (f"{_MIXTURE} _parameters location_ scale_ _letters", {"_parameters": FactorParameters}),
-    GaussianBiclustering: (
-        f"{_MIXTURE} _parameters _groups_chosen block_rows_ outlier_scores_ outlier_groups_ n_values_",
-        {"_parameters": Parameters},
-    ),
-    TopicBiclustering: (
-        "labels_ probabilities_ components_ term_labels_ terms_ importance_ _group_means term_groups_ group_names_ "
-        "topics_ words_ without_terms_ unclear_ stable_terms_ agreement_ mixture_ _space _columns _lexicon "
-        "n_vocabulary_ _is_embedded",
-        {},
-    ),
-}
 
 
 def _check(model: Any) -> None:
-    """Refuse an estimator whose fitted attributes are missing, of other types or lengths, or do not work together."""
-    state, lengths, (needed, objects) = vars(model), dict[str, int](), _NEEDED[type(model)]
-    missing = [name for name in needed.split() if name not in state]
-    require(not missing, f"{', '.join(missing)} missing")
-    for name, cls in objects.items():
-        require(isinstance(state[name], cls), f"{name} is a {type(state[name]).__name__}")
+    """Refuse an estimator whose fitted attributes are of other types or lengths, or do not work together."""
+    state, lengths = vars(model), dict[str, int]()
     for kind, path in [(kind, path) for kind, names in _KINDS.items() for path in names.split()]:
         if path.partition(".")[0] not in state:
             continue
@@ -106,8 +79,8 @@ def _check(model: Any) -> None:
             require(is_label(value, shape, lengths[numbered[0]], numbered[1]), f"{path} holds impossible labels")
         else:
             require(is_real(value, shape), f"{path} holds other than finite numbers")
-    p = lengths.get("p", getattr(model, "n_features_in_", None))
-    require(p == getattr(model, "n_features_in_", p), f"n_features_in_ is not {p}")
+    p = lengths.get("p", state.get("n_features_in_"))
+    require(p == state.get("n_features_in_"), f"n_features_in_ is not {p}")
     names = state.get("feature_names_in_", np.empty(0))
     require(all(isinstance(name, str) for name in names) and names.shape in ((0,), (p,)), "names are not strings")
     if hasattr(model, "_letters"):
@@ -148,7 +121,14 @@ def _restored(cls: Any, **attributes: Any) -> Any:
     return model
 
 
-ESTIMATORS = {cls.__name__: Codec(cls, build=partial(_restored, cls)) for cls in _NEEDED}
+_CLASSES = (
+    BlockDiagonalCovariance,
+    BlockDiscriminantAnalysis,
+    FactorBiclustering,
+    GaussianBiclustering,
+    TopicBiclustering,
+)
+ESTIMATORS = {cls.__name__: Codec(cls, build=partial(_restored, cls)) for cls in _CLASSES}
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:

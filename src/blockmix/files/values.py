@@ -163,17 +163,16 @@ def _generator_state(rng: np.random.RandomState) -> dict[str, Any]:
     state: Any = rng.get_state(legacy=False)
     if state["bit_generator"] != "MT19937":
         raise TypeError(f"a RandomState on {state['bit_generator']} cannot be saved: give random_state a whole number")
-    gauss = [state["has_gauss"], state["gauss"]]
-    return {"key": state["state"]["key"], "position": state["state"]["pos"], "gauss": gauss}
+    return {"state": state}
 
 
-def _generator(key: NDArray[Any], position: int, gauss: list[Any]) -> np.random.RandomState:
-    has_gauss, value = gauss
+def _generator(state: Any) -> np.random.RandomState:
+    key, position = state["state"]["key"], state["state"]["pos"]
     # NumPy does not check the position and would read beyond the key.
     if key.shape != (624,) or key.dtype.kind != "u" or not 0 <= position <= 624:
         raise ValueError("a RandomState has 624 numbers and a position among them")
     rng = np.random.RandomState()
-    rng.set_state(("MT19937", key.astype(np.uint32), position, has_gauss, value))
+    rng.set_state(state)
     return rng
 
 

@@ -98,8 +98,9 @@ def subject_of(
         if np.isnan(X).any():  # a missing value is what the model expects there, or the mean of its column
             expected = model.impute(data) if hasattr(model, "impute") else np.nanmean(X, axis=0)
             filled = np.where(np.isnan(X), expected, X).astype(X.dtype)
-        if (powers := getattr(getattr(model, "_parameters", None), "powers", None)) is not None:
-            X, filled = (powers.of(values).astype(X.dtype) for values in (X, filled))
+        powers = getattr(getattr(model, "_parameters", None), "powers", None)
+        if powers is not None:  # pictures are of the space of means and covariances
+            X, filled = (powers.of(values).astype(values.dtype) for values in (X, filled))
         if centers is None:
             Z = StandardScaler().fit_transform(filled.astype(float))
         else:
