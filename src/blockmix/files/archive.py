@@ -22,7 +22,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-FORMAT = 2
+FORMAT = 3
 PLAIN = "biufU"  # kinds of types that are defined by their bytes alone: numbers, booleans and strings
 
 _DOCUMENT = "model.json"
