@@ -92,7 +92,7 @@ MISSING = rows(0.1, "f8")
 REFUSED: dict[str, tuple[Any, str]] = {
     "factors": (lambda path: FactorBiclustering(2, 2).fit(MISSING), r"column 0 \(\d+\).*use GaussianBiclustering"),
     "factors of a file": (lambda path: FactorBiclustering(2, 2).fit(as_npy(MISSING, path)), "has nan in column"),
-    "topics": (lambda path: TopicBiclustering(2).fit(np.abs(MISSING)), "not finite"),
+    "topics": (lambda path: TopicBiclustering(2).fit(np.abs(MISSING)), "entry nan"),
     "stability of a covariance": (
         lambda path: BlockDiagonalCovariance(2).fit(table(240)).stability(MISSING),
         r"missing values: use the stability of GaussianBiclustering\(1\)",

@@ -88,7 +88,9 @@ def test_a_fit_is_monotone_dense_and_counted(
     ]
     allowed = {"auto": {"full", "1 factor", "2 factors", "tree"}, "full": {"full"}, "tree": {"full", "tree"}}
     assert {name for _, name in blocks} <= allowed.get(shape, {"full", f"{shape} factor{'s' * (shape != 1)}"})
-    assert model.n_parameters_ == 1 + 2 * 16 + sum(count(c, name) for c, name in blocks)
+    common = [model.common_loadings_[g].shape[1] for g in distinct(model)]
+    loadings = sum(16 * q - q * (q - 1) // 2 for q in common)
+    assert model.n_parameters_ == 1 + 2 * 16 + sum(count(c, name) for c, name in blocks) + loadings
     if n_groups == 3:
         assert (model.n_column_groups_ == 3).all() and model.partition_price_ == 0
     else:

@@ -142,7 +142,9 @@ def test_float32_stays_float32(setting: str) -> None:
         assert found.dtype == np.float32
     assert wide.covariance_.dtype == np.float64
     assert model.partition_ == wide.partition_
-    assert_allclose(model.covariance_, wide.covariance_, atol=1e-4)
+    assert_allclose(
+        model.covariance_, wide.covariance_, rtol=1e-5, atol=1e-4
+    )  # EM of common factors ends by a tolerance
     assert model.score(X) == pytest.approx(wide.score(X), rel=1e-4)
 
 

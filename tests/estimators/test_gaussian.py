@@ -298,7 +298,7 @@ def test_a_shape_that_is_named_is_that_of_every_block_where_it_is_cheaper(shape:
     # A full covariance pays here, so full blocks would win if they might compete.
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((200, 6)) @ rng.standard_normal((6, 6)) + 9 * g for g in range(2)])
-    model = Fit(2, block_model=shape, random_state=0).fit(X)
+    model = Fit(2, block_model=shape, common_factors=0, random_state=0).fit(X)
     sizes = [np.bincount(labels) for labels in model.column_labels_]
     names = [name for names in model.block_shapes_ for name in names]
     assert max(map(max, sizes)) > 3

@@ -80,7 +80,7 @@ def test_a_column_that_does_not_vary_in_a_component() -> None:
 
 def test_the_table_the_warnings_and_the_parameters_are_shown(wine: Any) -> None:
     with pytest.warns(UserWarning, match="the edge of 1 … 2 tried"):
-        table = select(wine.X, [1, 2], tails=["normal"], shared_covariance=False, random_state=0, max_iter=2)
+        table = select(wine.X, [1, 2], tails=["normal"], columns="linear", shared_covariance=False, max_iter=2)
     with pytest.warns(UserWarning, match="max_iter=2"):
         model = GaussianBiclustering(2, max_iter=2, random_state=0).fit(wine.X)
     data = document(model, wine.X, table)

@@ -198,7 +198,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         """Location, shrinkage and blocks of complete rows, in closed form given the groups."""
         grouping = as_grouping(self.grouping, self.random_state)
         as_rows = worth_rows(*rows.shape) and takes_gram(grouping, wanted)
-        common = common_range(self.common_factors, rows.shape[1])
+        common = common_range(self.common_factors, rows.shape[1], not isinstance(wanted, (int, Partition)))
         with np.errstate(over="ignore", invalid="ignore"):  # refused by name
             moments = Moments.of(rows, weights, as_rows)
         refuse_constant(moments.mean, moments.variances, self, rows.dtype)

@@ -71,7 +71,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         groups it is full.
     common_factors : int or "auto", default="auto"
         Number q of factors that all columns share, on top of the groups: Σ_g = Λ_gΛ_gᵀ + blocks. ``"auto"`` takes 0 to
-        3, one more as long as the objective rises and the factor explains covariance between groups; 0 is the paper's.
+        3, one more as long as the objective rises and the factor explains covariance between groups. It is 0, the
+        paper's, with a given number of groups or few rows.
     shared_covariance : bool, default=False
         One covariance, and one partition of the columns, for all components.
     tails : {"normal", "t"}, default="normal"
@@ -300,7 +301,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         shared = self.shared_covariance and self.n_components > 1
         grouping, price = as_grouping(self.grouping, self.random_state), bic_price(max(rows.pair_weight, 2.0))
         wide = worth_rows(rows.n_rows * (self.n_components if shared else 1), rows.n_columns)
-        common = common_range(self.common_factors, rows.n_columns)
+        common = common_range(self.common_factors, rows.n_columns, priced)
         wide &= not common[0]
         as_rows = wide and rows.is_array and not rows.has_missing and all(takes_gram(grouping, k) for k in n_groups)
         return BlockFamily(
@@ -600,10 +601,10 @@ def check_common(value: object) -> None:
         raise ValueError(f'common_factors={value!r} must be "auto" or a whole number that is at least 0')
 
 
-def common_range(value: int | str, p: int) -> tuple[int, int]:
-    """Least and largest number of common factors of p columns."""
+def common_range(value: int | str, p: int, chosen: bool) -> tuple[int, int]:
+    """Least and largest number of common factors of p columns, whose groups are chosen or given."""
     if isinstance(value, str):
-        return 0, min(MOST, p // 4)  # fewer columns cannot have two groups and a factor on top
+        return 0, min(MOST, p // 4) * chosen  # fewer columns cannot have two groups and a factor on top
     if value >= p:
         raise ValueError(f"common_factors={value} must be fewer than the {p} columns of X")
     return int(value), int(value)

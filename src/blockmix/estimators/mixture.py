@@ -415,8 +415,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         >>> X = rng.standard_normal((200, 4)) + factor[:, None]
         >>> from blockmix import GaussianBiclustering
         >>> table = GaussianBiclustering(1, 1).fit(X).associate(X, {"age": factor + rng.standard_normal(200)})
-        >>> table[["trait", "what", "kind", "n"]].to_dict("records")
-        [{'trait': 'age', 'what': 'x2 +3', 'kind': 'r', 'n': 200}]
+        >>> table[["trait", "kind", "n"]].to_dict("records")
+        [{'trait': 'age', 'kind': 'r', 'n': 200}]
         """
         check_is_fitted(self)
         axes, rows = axes_of(self), rows_to_score(self, X)
