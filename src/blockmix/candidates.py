@@ -160,10 +160,11 @@ class SelectionTable:
         return sorted(sound, key=lambda row: float(getattr(row, self.criterion)))
 
     def _smallest(self) -> SelectionRow | None:
-        """The row of smallest criterion; a kind with fewer parameters if it is within 2, where a seed would decide."""
+        """The row of smallest criterion; another kind with fewer parameters if within 2, where a seed would decide."""
         rows = self._comparable()
         near = [row for row in rows if getattr(row, self.criterion) <= getattr(rows[0], self.criterion) + _EQUAL]
-        near = [row for row in near if row is rows[0] or row.kind != rows[0].kind]
+        same = [row for row in near if row.n_components == rows[0].n_components]
+        near = [row for row in same if row is rows[0] or row.kind != rows[0].kind]
         return min(near, key=lambda row: (row.n_parameters or 0, getattr(row, self.criterion)), default=None)
 
     @property
