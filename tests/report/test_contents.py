@@ -86,5 +86,7 @@ def test_the_table_the_warnings_and_the_parameters_are_shown(wine: Any) -> None:
     data = document(model, wine.X, table)
     assert any("max_iter=2" in text for text in data["warnings"])
     assert [row["best"] for row in data["selection"]["rows"]] == [row is table.best_ for row in table.rows]
+    assert data["selection"]["reason"] == table.reason
+    assert len(data["selection"]["level"]) == len(table.level_models())
     assert {row["asked"] for row in data["selection"]["rows"]} == {"normal"}
     assert {"name": "max_iter", "value": "2", "default": False} in data["made"]["parameters"]

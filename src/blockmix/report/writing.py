@@ -229,7 +229,14 @@ def _selection(table: SelectionTable) -> dict[str, Any]:
             }
         )
     note = STABILITY_NOTE[0].upper() + STABILITY_NOTE[1:] if table.with_stability else None
-    return {"criterion": table.criterion, "rows": rows, "stabilityNote": note}
+    level = [] if best is None else table.level_models()
+    return {
+        "criterion": table.criterion,
+        "rows": rows,
+        "stabilityNote": note,
+        "reason": "" if best is None else table.reason,
+        "level": [[one.row.words, finite(one.difference), finite(one.agreement)] for one in level],
+    }
 
 
 def made(model: Any, command: str | None) -> dict[str, Any]:

@@ -55,5 +55,10 @@ function selection() {
         ? downloadable(`${name} of candidates`, chart(`${name} by number of clusters`, series, "clusters", name))
         : null,
       table("Candidates and their criteria", heads, lines)),
+    given.reason ? h("p", { class: "hint" }, given.reason + ".") : null,
+    given.level.length
+      ? table(`Models that ${name} cannot tell from the best one`, ["Level model", `${name} beyond the best`, "Agreement of its clusters"],
+        given.level.map(([words, difference, agreement]) => row([words, figure(difference, 1), figure(agreement, 2)])))
+      : null,
     ...least(h("p", { class: "hint" }, given.stabilityNote)));
 }
