@@ -1,6 +1,6 @@
 """
-From raw counts to modules to traits
-====================================
+From raw counts to traits
+=========================
 
 :mod:`blockmix.anndata` works on annotated matrices as scanpy has them: counts are normalized, the cells clustered, the
 genes of each cluster grouped into modules, and modules related to what is known of the cells.
