@@ -96,7 +96,8 @@ def test_every_row_is_a_fit_and_the_best_is_the_smallest() -> None:
     table = select(frame, [2, 1], ["auto", 2, 4], random_state=0, on_iteration=reported.append, init="kmeans", **OWN)
     assert pairs(table) == [(G, K) for G in (2, 1) for K in ("auto", 2, 4)]
     for row in table.rows:
-        model = GaussianBiclustering(row.n_components, row.n_column_groups, init="kmeans", random_state=0).fit(frame)
+        settings = {"init": "kmeans", "common_factors": 0, "random_state": 0}
+        model = GaussianBiclustering(row.n_components, row.n_column_groups, **settings).fit(frame)
         assert (row.bic, row.icl, row.aic) == (model.bic(frame), model.icl(frame), model.aic(frame))
         assert row.log_likelihood == pytest.approx(model.score_samples(frame).sum(), rel=1e-12)
         assert (row.n_parameters, row.groups) == (model.n_parameters_, tuple(model.n_column_groups_))
@@ -420,6 +421,17 @@ def test_extending_by_a_kind_keeps_the_fits() -> None:
         TypeError, match=r"^extend takes shared_covariance, columns, tails, block_model, model, not tol"
     ):
         table.extend(tol=[1, 2])
+
+
+@no_warnings
+def test_the_best_candidate_may_have_common_factors() -> None:
+    # Red if the number of clusters is chosen with them, or the best one is left without.
+    rng = np.random.default_rng(0)
+    own = np.repeat(rng.standard_normal((900, 4)), 3, axis=1) + 0.8 * rng.standard_normal((900, 12))
+    table = select(own + 1.2 * rng.standard_normal((900, 1)), [1], random_state=0, columns="linear", tails="normal")
+    assert table.best_estimator_.common_loadings_[0].shape == (12, 1)
+    assert table.best_.bic == table.best_estimator_.bic(table._search.X)
+    assert table.best_estimator_.n_column_groups_.tolist() == [4]
 
 
 def test_t_components_that_are_preferred_give_a_warning() -> None:
