@@ -103,7 +103,9 @@ def test_covariance_groups_columns(wine_csv: str) -> None:
     model = blockmix.load("out/model.blockmix")
     assert [int(line["group"]) for line in lines_of("out/columns.csv")] == (model.column_labels_ + 1).tolist()
     assert summary_of("out")["groups"] == model.groups_
-    assert "column groups" in run("covariance", wine_csv, "--out", "auto").stdout
+    printed = run("covariance", wine_csv, "--out", "auto").stdout
+    assert "Four column groups; two columns are alone." in printed
+    assert "On top of the groups all columns share two common factors: 42 % of their variance." in printed
 
 
 def test_fits_that_fail_are_one_sentence(wine_csv: str) -> None:

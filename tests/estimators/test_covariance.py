@@ -137,14 +137,13 @@ def test_permuting_and_rescaling_columns_permutes_the_groups(setting: str) -> No
 @every_setting
 def test_float32_stays_float32(setting: str) -> None:
     X = rows()
-    model, wide = fitted(X.astype(np.float32), **SETTINGS[setting]), fitted(X, **SETTINGS[setting])
+    settings = SETTINGS[setting] | {"common_factors": 0}  # whose EM ends by a tolerance
+    model, wide = fitted(X.astype(np.float32), **settings), fitted(X, **settings)
     for found in (model.location_, model.covariance_, model.precision_, model.mahalanobis(X)):
         assert found.dtype == np.float32
     assert wide.covariance_.dtype == np.float64
     assert model.partition_ == wide.partition_
-    assert_allclose(
-        model.covariance_, wide.covariance_, rtol=1e-5, atol=1e-4
-    )  # EM of common factors ends by a tolerance
+    assert_allclose(model.covariance_, wide.covariance_, atol=1e-4)
     assert model.score(X) == pytest.approx(wide.score(X), rel=1e-4)
 
 
