@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from blockmix.estimators.factor import FactorBiclustering
 from blockmix.estimators.gaussian import GaussianBiclustering
-from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.mixture import FitWarning, Mixture
 from blockmix.estimators.resampling import drawn_like
 from blockmix.grouping import Proposal, SilhouetteRule
 from blockmix.partition import Partition
@@ -56,6 +56,7 @@ class Scripted(Mixture):
             raise ValueError(f"no fit\nfor {G}")
         for note in script.get("notes", ()):
             warnings.warn(note.format(G=G), ConvergenceWarning, stacklevel=2)
+        self.warnings_ = [note.format(G=G) for note in script.get("notes", ())]
         if "other" in script:
             warnings.warn(script["other"], UserWarning, stacklevel=2)
         self.n_features_in_, self.row_labels_, self.n_parameters_ = X.shape[1], np.zeros(len(X), dtype=int), 10 * G
@@ -516,3 +517,15 @@ def test_a_drawn_table_has_the_moments_values_and_missing_values_of_the_table() 
         scale = np.sqrt(np.diag(model.covariances_[g])[:3])
         np.testing.assert_allclose(pooled.mean(axis=0), model.means_[g, :3], atol=0.15 * scale.max())
         np.testing.assert_allclose(np.cov(pooled.T), model.covariances_[g, :3, :3], atol=0.3 * scale.max() ** 2)
+
+
+def test_a_fit_that_is_dropped_warns_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Red if the search under one covariance passed on what the worse of its two fits warned of.
+    def dropped(search: Any, model: Any, *_: Any) -> Any:
+        warnings.warn("component 1 has 2.9 rows", FitWarning, stacklevel=2)
+        return model
+
+    monkeypatch.setattr("blockmix.selection._better", dropped)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        select(X, 2, shared_covariance=[False, True], random_state=0)

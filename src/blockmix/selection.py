@@ -300,8 +300,10 @@ class _Search:
         if model.outcome_ == Outcome.INTERRUPTED.value:
             raise KeyboardInterrupt
         messages = [warning.message for warning in caught if isinstance(warning.message, Warning)]
+        own = (ConvergenceWarning, FitWarning)  # also those of a fit that `_better` has dropped
+        messages = [each for each in messages if not isinstance(each, own) or str(each) in model.warnings_]
         few = len(model.column_labels_) > 1 and bool(model.few_rows_)  # one component is what others are compared with
-        kinds = (ConvergenceWarning, FitWarning) if few else ConvergenceWarning
+        kinds = own if few else ConvergenceWarning
         texts = dict.fromkeys(str(message) for message in messages if isinstance(message, kinds))
         row = replace(
             candidate,

@@ -72,6 +72,17 @@ def test_of_two_clusters_one_is_the_opposite() -> None:
     assert "  Cluster 2 (60): the opposite" in model.describe().splitlines()
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_cluster_without_marks_varies_in_another_way_only_with_a_covariance_of_its_own(shared: bool) -> None:
+    X, z = rows().to_numpy(), np.repeat([0, 1, 2], 40)
+    X[LABELS == 1, :3] -= 12
+    X[LABELS == 2] -= [12, 12, 12, 14, 14, 14, 0]
+    X += 9.0 * (z - 1)[:, None]  # the second cluster lies halfway between the others in all columns
+    said = quiet(GaussianBiclustering(3, shared_covariance=shared, init=z), X).describe()
+    assert "no mean stands out" in said
+    assert ("vary together in another way" in said) is not shared
+
+
 def table_of(shared: GaussianBiclustering, counts: list[int], values: list[float]) -> SelectionTable:
     """A comparison of which only the numbers matter."""
     with warnings.catch_warnings():

@@ -195,7 +195,8 @@ def answer(model: Any, stability: Stability | None = None, table: Any = None) ->
     clusters: list[tuple[str, int, str]] = []
     if G > 1:
         centers, sizes = Centers.of(model), np.bincount(model.row_labels_, minlength=G).tolist()
-        clusters = [(named(model, "cluster", g), sizes[g], _marks(centers, g, names)) for g in range(G)]
+        shared = bool(getattr(model, "shared_covariance", False))
+        clusters = [(named(model, "cluster", g), sizes[g], _marks(centers, g, names, shared)) for g in range(G)]
     return Answer(
         head=_head(model, table) if is_mixture else _counted(model.n_features_in_, "column") + ".",
         clusters=tuple(clusters),
@@ -304,10 +305,8 @@ def _head(model: Any, table: Any) -> str:
     return f"{text} {_word(number).capitalize()} {verb} close ({gap})." if more < _CLOSE else text
 
 
-def _marks(centers: Centers, g: int, names: Sequence[str]) -> str:
+def _marks(centers: Centers, g: int, names: Sequence[str], shared: bool) -> str:
     """What marks a cluster: columns in which its mean is high and low, against all others, in standard deviations."""
-    if len(centers.weights) == 2 and g == 1:
-        return "the opposite"
     parts = []
     for columns, word, sign in zip(centers.marks(g, 12), ("high", "low"), ("+", "−"), strict=True):
         if not len(columns):
@@ -319,7 +318,9 @@ def _marks(centers: Centers, g: int, names: Sequence[str]) -> str:
         shown = listed if shorter else [names[j] for j in columns[:_MARKS]]
         reach = f"{sign}{sizes.min():.1f}" + (f" to {sign}{sizes.max():.1f}" if np.ptp(sizes) >= 0.05 else "")
         parts.append(f"{word} {', '.join(shown)} ({reach} sd)")
-    return "; ".join(parts) or "no mean stands out: its columns vary together in another way"
+    if not parts:
+        return "no mean stands out" + ("" if shared else ": its columns vary together in another way")
+    return "the opposite" if len(centers.weights) == 2 and g == 1 else "; ".join(parts)
 
 
 def _groups(model: Any, stability: Stability | None) -> tuple[list[GroupAnswer], list[int]]:
