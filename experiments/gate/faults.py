@@ -1,5 +1,6 @@
-"""The n-th open, write, fsync, rename, mkdir, cache write or allocation fails, for n = 1, 2, … until nothing fails.
+"""The n-th open, write, fsync, rename, mkdir or cache write fails, for n = 1, 2, … until nothing fails.
 
+An allocation fails once for each chain of calls that leads to one: a fit makes thousands, in some hundred places.
 Whatever fails, an operation ends well or with one clear error, and the user's files are whole: an old file is as it
 was or replaced as a whole, nothing half-written stays, and a checkpoint that stays can be resumed.
 """
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from functools import cache
 from pathlib import Path
+from traceback import walk_stack
 from typing import Any
 from unittest.mock import patch
 
@@ -32,6 +34,7 @@ from blockmix.command.app import app
 from blockmix.report import write_report
 from experiments.harness import Task
 
+NEVER = 10**9
 DATED = re.compile(rb'"date":"[^"]*"|"seconds": [-.e\d]+')  # differs from run to run
 ERRORS = (OSError, MemoryError, ValueError)
 CALLS = ("fsync", "replace", "rename", "mkdir")
@@ -55,6 +58,7 @@ class Fault:
 
     def __init__(self, kind: str, error: str, n: int, root: Path) -> None:
         self.kind, self.error, self.n, self.root, self.count = kind, error, n, os.path.realpath(root), 0
+        self.chains: dict[int, int] = {}  # of calls that lead to an allocation, and the first event of each
 
     @property
     def fired(self) -> bool:
@@ -65,6 +69,8 @@ class Fault:
         if kind != self.kind or not inside:
             return
         self.count += 1
+        if kind == "allocation" and self.n == NEVER:
+            self.chains.setdefault(hash(tuple((f.f_code, line) for f, line in walk_stack(sys._getframe()))), self.count)
         if self.count == self.n:
             number = getattr(errno, self.error, 0)
             raise OSError(number, os.strerror(number), path) if number else MemoryError("no memory for an array")
@@ -195,8 +201,9 @@ def run(task: Task) -> Task:
     operate = OPERATIONS[task["operation"]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fault, right, _, written = once(operate, task, 10**9)
-        numbers = sorted({int(n) for n in np.linspace(1, fault.count, min(fault.count, task["most"]))})
+        fault, right, _, written = once(operate, task, NEVER)
+        events = list(fault.chains.values()) or list(range(1, fault.count + 1))
+        numbers = sorted({events[int(i)] for i in np.linspace(0, len(events) - 1, min(len(events), task["most"]))})
         broken = {}
         for n in numbers:
             fault, result, error, after = once(operate, task, n)
