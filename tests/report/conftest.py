@@ -51,6 +51,17 @@ def missing(wine: Page, tmp_path_factory: pytest.TempPathFactory) -> Page:
     return page(tmp_path_factory.mktemp("page") / "missing.html", model, X, wine.labels, 0, "Missing")
 
 
+@pytest.fixture(scope="session")
+def shared_factor() -> tuple[GaussianBiclustering, np.ndarray]:
+    """Three groups of four columns on top of a common factor with loadings of both signs, and the rows."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((2000, 3)), 4, axis=1) + 0.7 * rng.standard_normal((2000, 12))
+    X += rng.standard_normal((2000, 1)) * np.where(np.arange(12) == 5, -1, 1) * rng.uniform(0.6, 1.0, 12)
+    model = GaussianBiclustering(common_factors=1, random_state=0).fit(X)
+    assert model.n_column_groups_ == [3] and model.common_loadings_[0].shape == (12, 1)
+    return model, X
+
+
 HOSTILE = [
     "<script>alert(1)</script>",
     "</script><img src=x onerror=alert(2)>" + "x" * 120,

@@ -302,6 +302,26 @@ def test_the_columns_that_differ_most_come_first(visit: Visit, wine: Any) -> Non
         assert rows.locator("b").all_text_contents() == [wine.X.columns[j] for j in columns if j in parts["singled"][g]]
 
 
+def test_what_all_columns_share_has_maps_and_bars(browser: Any, shared_factor: Any, tmp_path: Path) -> None:
+    model, X = shared_factor
+    write_report(model, tmp_path / "a.html", X, stability=False)
+    visit = Visit(browser, tmp_path / "a.html")
+    titles = visit.page.locator("#component-0 figcaption").evaluate_all("all => all.map(one => one.firstChild.data)")
+    assert titles == ["Tree of the columns", "Observed", "What all columns share", "What remains", "Estimated"]
+    lines = corner(visit.page, visit.page.locator("canvas.raster").nth(2))
+    observed, common, remaining, estimated = (number(line.split(" ")[-1]) for line in lines[-4:])
+    assert common == estimated  # the first and the last column are in different groups
+    assert observed != remaining and abs(remaining) < 0.1
+    loadings = model.common_loadings_[0][:, 0] / np.sqrt(model.covariances_[0].diagonal())
+    texts = visit.page.locator(".common td.figure").all_text_contents()
+    assert [number(text) for text in texts] == pytest.approx(loadings[np.argsort(-abs(loadings))], abs=0.006)
+    side = "spans => spans.map(span => Math.sign(parseFloat(span.style.left) + parseFloat(span.style.width) / 2 - 50))"
+    bars = visit.page.locator(".common .signed-bar span").evaluate_all(side)
+    assert bars == np.sign(loadings[np.argsort(-abs(loadings))]).tolist()
+    assert all(visit.fits(width) for width in (400, 1400))
+    visit.close()
+
+
 def test_every_download_is_a_file_that_can_be_read(visit: Visit, wine: Any) -> None:
     model, X, files = wine.model, wine.X, visit.downloads()
     kinds = {name: name.rpartition(".")[2] for name in files}

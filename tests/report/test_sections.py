@@ -70,6 +70,27 @@ def test_the_trees_and_maps_are_those_of_the_model(wine: Any, monkeypatch: pytes
                 assert pairs[j * (j + 1) // 2 + i] == pytest.approx(wine.stability.pairs[g][cell].mean(), abs=0.005)
 
 
+def test_common_and_remaining_correlations_and_loadings_are_those_of_the_definition(shared_factor: Any) -> None:
+    model, X = shared_factor
+    for data in (X, None):
+        [view] = components(subject_of(model, data))
+        S, L = model.covariances_[0], model.common_loadings_[0]
+        common = L @ L.T / np.sqrt(np.outer(S.diagonal(), S.diagonal()))
+        whole = S / np.sqrt(np.outer(S.diagonal(), S.diagonal())) if data is None else np.corrcoef(X.T)
+        left = np.sqrt(1 - common.diagonal())
+        remaining = (whole - common) / np.outer(left, left)
+        np.fill_diagonal(remaining, 1)
+        maps, cells = pixels(view["shared"]).reshape(12, 13), np.ix_(view["leaves"], view["leaves"])
+        assert_allclose(maps[:, :-1][np.tril_indices(12)], common[cells][np.tril_indices(12)], atol=0.005)
+        assert_allclose(maps[:, 1:][np.triu_indices(12)], remaining[cells][np.triu_indices(12)], atol=0.005)
+        assert_allclose(view["common"], (L / np.sqrt(S.diagonal())[:, None]).T, atol=6e-4)
+
+
+def test_without_common_factors_there_is_nothing_shared(fitted: Any) -> None:
+    model, X = fitted
+    assert [(view["shared"], view["common"]) for view in components(subject_of(model, X))] == [(None, [])] * 3
+
+
 def test_the_checkerboard_has_every_row_once_and_no_pixel_of_two_components(wine: Any) -> None:
     board = wine.data["checkerboard"]
     assert sorted(board["order"]) == list(range(178))

@@ -28,6 +28,7 @@ def components(subject: Subject) -> list[dict[str, Any]]:
     """Maps, tree and groups of each component; a shared covariance has one map, of the rows minus their means."""
     X, z = subject.X, subject.z
     n_maps = len(subject.column_labels) * (1 if subject.stability is None else 1.5)
+    n_maps += sum(bool(block.common.size) for block in subject.covariances)
     side = min(MAX_SIDE, int(np.sqrt(_MAX_MAP_PIXELS / n_maps)))
     if subject.centers is None:
         return [_component(subject, 0, X, None, side)]
@@ -44,11 +45,15 @@ def _component(subject: Subject, g: int, X: FloatArray | None, weights: FloatArr
     partition, order = view.partition, leaf_order(view.tree)
     p, m = len(order), min(len(order), side)
     in_order, cells = np.ix_(order, order), np.arange(m + 1) * p // m
-    # Two symmetric matrices in one of shape (m, m + 1): the estimated one below, the observed one above.
-    both = np.zeros((m, m + 1))
-    both[:, :m] = np.tril(binned(view.estimated[in_order], cells, cells))
-    if view.observed is not None:
-        both[:, 1:] += np.triu(binned(view.observed[in_order], cells, cells))
+
+    def maps(below: FloatArray, above: FloatArray | None) -> str:
+        """Two symmetric matrices in one of shape (m, m + 1)."""
+        both = np.zeros((m, m + 1))
+        both[:, :m] = np.tril(binned(below[in_order], cells, cells))
+        if above is not None:
+            both[:, 1:] += np.triu(binned(above[in_order], cells, cells))
+        return encoded(both)
+
     pairs = None  # the lower triangle, row by row: entry (i, j) is at i (i + 1) / 2 + j
     if subject.stability is not None:
         pairs = encoded(binned(subject.stability.pairs[g][in_order], cells, cells)[np.tril_indices(m)])
@@ -67,7 +72,10 @@ def _component(subject: Subject, g: int, X: FloatArray | None, weights: FloatArr
         "isCut": np.array_equal(cut(view.tree, partition.n_groups).labels, partition.labels),
         "observed": view.observed is not None,
         "starts": cells.tolist(),
-        "pixels": encoded(both),
+        "pixels": maps(view.estimated, view.observed),
+        "shared": None if view.common is None else maps(view.common, view.remaining),
+        # Correlation of each column with each common factor.
+        "common": np.round(subject.covariances[g].common.T / np.sqrt(subject.covariances[g].variances), 3).tolist(),
         "pairs": pairs,
         "strength": strengths,
     }

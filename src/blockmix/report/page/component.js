@@ -1,11 +1,11 @@
-// Component: observed and estimated correlation, columns together in resamples, the tree, the slider that cuts it, and
-// the resulting groups.
+// Component: observed and estimated correlation, what common factors share and leave, columns together in resamples, the
+// tree, the slider that cuts it, the resulting groups, and the loadings of the common factors.
 
 const GUTTER = Math.round(28 + Math.min(112, 6.2 * Math.max(...report.columns.map((name) => name.length), 7)));
 
 const NO_FEWER = "Fewer groups than fitted need the data: estimated correlations are zero between groups.";
 
-const MAPS = { observed: "Observed", estimated: "Estimated", pairs: "Together in resamples" };
+const MAPS = { observed: "Observed", common: "What all columns share", remaining: "What remains", estimated: "Estimated", pairs: "Together in resamples" };
 
 /** The name of the rows that a view is of. */
 function viewName(index) {
@@ -14,12 +14,16 @@ function viewName(index) {
 
 const HOW_TO_ZOOM = "Click a map, then zoom with the wheel or + − 0. Arrow keys read values; drag to pan.";
 
+const LOADINGS = "Bars are the correlations of the columns with it, in the colors of the groups.";
+
 class ComponentPanel {
   constructor(view, index) {
     Object.assign(this, { view, index, id: `component-${index}`, viewport: new Viewport() });
     this.pixels = decoded(view.pixels);
     this.pairs = view.pairs && decoded(view.pairs);
-    this.kinds = Object.keys(MAPS).filter((kind) => kind === "estimated" || view[kind]);
+    this.shared = view.shared && decoded(view.shared);
+    const present = { ...view, estimated: true, common: view.shared, remaining: view.shared };
+    this.kinds = Object.keys(MAPS).filter((kind) => present[kind]);
     this.p = view.leaves.length;
     this.cells = view.starts.length - 1;
     this.reduced = this.cells < this.p;
@@ -29,6 +33,27 @@ class ComponentPanel {
     this.fittedK = Math.max(...view.labels) + 1;
     this.element = this.build();
     this.showFitted();
+    this.element.append(h("div", { class: "common" }, view.common.map((loadings, factor) => this.loadings(loadings, factor))));
+  }
+
+  /** The correlation of each column with a common factor, largest first, in the colors of the fitted groups. */
+  loadings(values, factor) {
+    const [title, colorOf] = [`Common factor ${factor + 1}`, this.state.colorOf];
+    const order = values.map((_, column) => column).sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]));
+    const line = (column) => h("tr", {}, h("th", { scope: "row" }, named(columnName(column))),
+      h("td", {}, signedBar(values[column], 1, colorOf(this.view.labels[column]))), h("td", { class: "figure" }, signed(values[column])));
+    const body = h("tbody", {}, order.slice(0, LISTED).map(line));
+    const rest = order.slice(LISTED);
+    const unfold = () => {
+      body.append(...rest.map(line));
+      button.remove();
+    };
+    const button = h("button", { type: "button", class: "more", onclick: unfold }, `and ${count(rest.length, "more column")}`);
+    const what = `${viewName(this.index)} ${title}`;
+    return h("div", {}, h("table", { class: "bars" }, h("caption", {}, h("b", {}, title), ". ", LOADINGS),
+      h("thead", { class: "unseen" }, h("tr", {}, ["Column", "Loading", ""].map((text) => h("th", { scope: "col" }, text)))), body),
+    rest.length ? button : null,
+    h("div", { class: "gets" }, csvButton(what, () => [["column", "loading"], ...order.map((column) => [columnName(column), values[column]])])));
   }
 
   build() {
@@ -42,7 +67,7 @@ class ComponentPanel {
     return h("section", { class: "component", id, "aria-labelledby": `${id}-heading` },
       h("h3", { id: `${id}-heading` },
         report.views.length < report.summaries.length ? "All clusters" : calledCluster(this.index), h("span", { class: "aside" }, this.aside())),
-      h("div", { class: this.pairs ? "maps three" : "maps" },
+      h("div", { class: this.kinds.length > 2 ? "maps three" : "maps" },
         picture("Tree of the columns", this.tree, () => this.tree.draw(), { class: "tree-figure" }),
         this.controls(), this.rasters.map(map)),
       h("div", { class: "under" }, scale(1, this.pairs ? "correlation, or share of the resamples" : "correlation"), zoomButtons(this.viewport, viewName(this.index)),
@@ -131,7 +156,7 @@ class ComponentPanel {
     const { view, p } = this;
     const names = p <= 40 ? ` Columns: ${view.leaves.map(columnName).join(", ")}.` : "";
     return new Raster({
-      label: `${MAPS[kind]}${kind === "pairs" ? "" : " correlation"} of ${count(p, "column")}, ${viewName(this.index)}. `
+      label: `${MAPS[kind]}${kind === "observed" || kind === "estimated" ? " correlation" : ""} of ${count(p, "column")}, ${viewName(this.index)}. `
         + `Arrow keys read the values, plus and minus zoom.${names}`,
       viewport: this.viewport, gutter: GUTTER, footer: 0, ratio: 1,
       shape: () => [this.cells, this.cells],
@@ -142,11 +167,12 @@ class ComponentPanel {
     });
   }
 
-  /** The byte of a pair of cells: observed right of the step diagonal, estimated left of it; pairs are a triangle. */
+  /** The byte of a pair of cells: of two maps one is right of the step diagonal, one left of it; pairs are a triangle. */
   byte(kind, a, b) {
     const [i, j] = a < b ? [a, b] : [b, a];
     if (kind === "pairs") return this.pairs[(j * (j + 1)) / 2 + i];
-    return kind === "observed" ? this.pixels[i * (this.cells + 1) + j + 1] : this.pixels[j * (this.cells + 1) + i];
+    const maps = kind === "common" || kind === "remaining" ? this.shared : this.pixels;
+    return maps[kind === "observed" || kind === "remaining" ? i * (this.cells + 1) + j + 1 : j * (this.cells + 1) + i];
   }
 
   paint(kind) {
@@ -209,7 +235,7 @@ class ComponentPanel {
     const places = [a, b].map((cell) => (this.reduced ? cell : this.leafPlace[order[cell]]));
     const value = (kind) => (this.byte(kind, ...places) - 127) / 127;
     const words = (kind) => (kind === "pairs"
-      ? `together in ${Math.round(100 * value(kind))} % of the resamples` : `${kind} ${signed(value(kind))}`);
+      ? `together in ${Math.round(100 * value(kind))} % of the resamples` : `${kind === "common" ? "shared" : kind} ${signed(value(kind))}`);
     return [...columns, ...this.kinds.map((kind) => `${this.reduced ? "mean " : ""}${words(kind)}`)];
   }
 }

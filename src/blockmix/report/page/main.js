@@ -3,7 +3,8 @@
 const WITHOUT_ROWS = "This page was written without the data, so it has no checkerboard and no observed correlations. "
   + "To include them, use write_report(model, path, X).";
 const CORRELATIONS = "Which columns vary together. Blue is negative, red is positive, and frames are column groups. "
-  + "Estimated correlations are zero between groups. The slider cuts the tree into another number of groups.";
+  + `Between groups, estimated correlations are ${report.views.some(({ shared }) => shared) ? "what all columns share" : "zero"}. `
+  + "The slider cuts the tree into another number of groups.";
 
 function page() {
   const rows = report.summaries.reduce((sum, line) => sum + (line.rows ?? 0), 0);
