@@ -127,16 +127,19 @@ class Scoring(NamedTuple):
         β = M⁻¹ΛᵀΨ⁻¹, with M = I + ΛᵀΨ⁻¹Λ.
     rest : array of shape (distinct, q, q)
         M⁻¹.
+    information : array of shape (distinct, q, q)
+        M.
     logdets : array of shape (distinct,)
         log|M| = log|Σ| − log|Ψ|.
-    gains : array of shape (distinct, p)
-        Diagonal of Ψ⁻¹ − Σ⁻¹ = Ψ⁻¹Λβ.
+    solved : array of shape (distinct, p, q)
+        Ψ⁻¹Λ.
     """
 
     slopes: FloatArray
     rest: FloatArray
+    information: FloatArray
     logdets: FloatArray
-    gains: FloatArray
+    solved: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,10 +221,10 @@ class Blocks:
         """How the common factors of a row follow from its values (Woodbury)."""
         assert self.loadings is not None
         solved = self.solved(self.loadings)
-        M = np.eye(solved.shape[2]) + np.swapaxes(self.loadings, 1, 2) @ solved
-        rest = np.linalg.inv(M)
-        slopes = rest @ np.swapaxes(solved, 1, 2)
-        return Scoring(slopes, rest, np.linalg.slogdet(M)[1], np.einsum("dpq,dqp->dp", solved, slopes))
+        M = np.eye(solved.shape[2]) + self.loadings.mT @ solved
+        values, vectors = np.linalg.eigh(M)  # one call in place of two; a search makes hundreds
+        rest = (vectors / values[:, None]) @ vectors.mT
+        return Scoring(rest @ solved.mT, rest, M, np.log(values).sum(axis=1), solved)
 
     def solved(self, values: FloatArray) -> FloatArray:
         """Ψ⁻¹Y for values Y of the distinct covariances with blocks Ψ, shape (distinct, p, q)."""
@@ -332,8 +335,7 @@ class Blocks:
         inverse = self._spread([W.T @ W for W in (block_of(self.whiteners, *place) for place in places)])
         if self.loadings is None:
             return inverse
-        slopes = self.scoring.slopes[0]
-        return np.asarray(inverse - slopes.T @ np.linalg.inv(self.scoring.rest[0]) @ slopes)
+        return np.asarray(inverse - self.scoring.solved[0] @ self.scoring.slopes[0])
 
     @property
     def remaining(self) -> Blocks:
@@ -403,10 +405,12 @@ def cholesky(matrix: FloatArray) -> FloatArray:
     )
 
 
-def best_blocks(layout: Layout, flat: FloatArray, states: Mapping[int, FloatArray]) -> tuple[Blocks, dict[int, float]]:
+def best_blocks(
+    layout: Layout, flat: FloatArray, states: Mapping[int, FloatArray], loadings: FloatArray | None = None
+) -> tuple[Blocks, dict[int, float]]:
     """Best covariances in the shapes of a layout for flat covariances, and the deviances of the blocks not full.
 
-    Fits begin at the given states. Covariances of blocks that are not full are overwritten.
+    Fits begin at the given states. Covariances of blocks that are not full are overwritten. Loadings are only passed on.
     """
     fitted: dict[int, FloatArray] = {}
     deviances: dict[int, float] = {}
@@ -416,4 +420,4 @@ def best_blocks(layout: Layout, flat: FloatArray, states: Mapping[int, FloatArra
         block[:], deviances[b] = fit.covariance, fit.deviance
         if fit.state is not None:
             fitted[b] = fit.state
-    return Blocks(layout, factorized(layout, flat), fitted), deviances
+    return Blocks(layout, factorized(layout, flat), fitted, loadings), deviances

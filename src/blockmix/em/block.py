@@ -52,6 +52,7 @@ _PSEUDO_ROWS = 0.5
 _COARSE_STEPS = 3
 _FARTHER = 1e-3  # gain per row of other loadings in the same groups; less is EM not having settled
 _JUDGED_AFTER = 5  # EM steps in new groups; judged after one, good groups are refused
+_SEARCHED = "searched "  # begins what a fit remembers of groups without common factors
 
 
 @dataclass(frozen=True)
@@ -159,16 +160,19 @@ class BlockFamily:
         if self.heavy and (leapt := leap(rows, parameters, worth)) is not None:
             return Regroup(leapt, changed=True)
         z, tried = None, frozenset[str]()
+        searched = {key for key in memory if key.startswith(_SEARCHED)}
         if self.powered:
             repowered, tried = self._repowered(rows, parameters, statistics, enough, memory)
             if repowered is not None:
-                return Regroup(repowered, changed=True)
+                return Regroup(repowered, True, frozenset(searched))
         if not self.heavy and self.as_rows:
             density = parameters.density(missing=False)
             z = np.concatenate(list(rows.powered(parameters.powers).map(lambda chunk: posterior(chunk, density)[0])))
             tried |= {_digest(z)}
         # With many columns responsibilities are 0 and 1, and often the same as when the groups were last proposed.
-        new = parameters if z is not None and tried <= memory else self.regrouped(rows, parameters, z, judge=True)
+        seen = z is not None and tried <= memory
+        new = parameters if seen else self.regrouped(rows, parameters, z, judge=True, searched=searched)
+        tried |= searched
         if new is parameters and rows.has_missing:
             new = self._from_coarser_blocks(rows, parameters, self.objective(statistics, parameters))
         if new is parameters:
@@ -176,11 +180,17 @@ class BlockFamily:
         return Regroup(new, True, tried)
 
     def regrouped(
-        self, rows: Rows, old: Parameters, z: FloatArray | Parameters | None = None, judge: bool = False
+        self,
+        rows: Rows,
+        old: Parameters,
+        z: FloatArray | Parameters | None = None,
+        judge: bool = False,
+        searched: set[str] | None = None,
     ) -> Parameters:
         """Parameters in the groups that are proposed; if judged, the old ones themselves unless the objective rises.
 
-        Responsibilities z as for `full_scatter`. Full scatters of as many components as fit in memory are taken in one
+        Responsibilities z as for `full_scatter`. Groups in which common factors were searched in vain are added to
+        `searched`, and not searched again. Full scatters of as many components as fit in memory are taken in one
         pass.
         """
         (G, p), n_sharing = old.means.shape, old.blocks.layout.n_sharing
@@ -195,7 +205,7 @@ class BlockFamily:
             shift = statistics.means(old.means) - old.means
             for g, scatter in enumerate(statistics.scatter, start=start):
                 found, centered = self._covariance(g, scatter, statistics, shift)
-                best, is_new = self._better(g, found, blocks[g * n_sharing] if judge else None)
+                best, is_new = self._better(g, found, blocks[g * n_sharing] if judge else None, searched)
                 changed |= is_new
                 chosen.append(best)
                 layout = best.layout
@@ -225,7 +235,7 @@ class BlockFamily:
             present = parameters.blocks[g * parameters.blocks.layout.n_sharing]
             held = replace(self, common=(present.n_common[0],) * 2)
             found, _ = self._covariance(g, scatter, statistics, shift)
-            new = held._proposed(g, found, present)
+            new = held._proposed(g, found, present, None)
             partitions.append(new.distinct[0] if isinstance(new, Layout) else new.blocks.partition)
         return partitions
 
@@ -252,15 +262,24 @@ class BlockFamily:
             raise ValueError(SINGULAR.format(g))
         return Scatter(S, n, self.price, self.factor_price, weight / n, pull / n), scatter
 
-    def _proposed(self, g: int, scatter: Scatter, present: Blocks | None) -> Fit | Layout:
+    def _proposed(
+        self, g: int, scatter: Scatter, present: Blocks | None, searched: set[str] | None
+    ) -> Fit | Layout:
         """New groups of a covariance, and where there may be common factors their loadings."""
         S, (least, most), wanted = scatter.S, self.common, self.n_groups[g]
         groups, p = self._groups(g, S, scatter.n_rows), len(S)
         few = len(self.n_groups) > 1 and scatter.n_rows < _COMMON_ROWS * p
         if not most or not scatter.kept or (not least and (few or wanted in (1, p))):
             return groups
+        key = f"{_SEARCHED}{g} {_digest(groups.labels)}"
+        if searched is not None and key in searched and not (least or (present is not None and present.n_common[0])):
+            return groups
         fit = best_common(scatter, partial(self._groups, g, n=scatter.n_rows), groups, present, least, most)
-        return groups if fit.blocks.loadings is None else fit
+        if fit.blocks.loadings is not None:
+            return fit
+        if searched is not None:
+            searched.add(key)
+        return groups
 
     def _groups(self, g: int, S: Covariance, n: float) -> Layout:
         p, wanted, n = len(S), cast(Any, self.n_groups[g]), max(n, 2.0)
@@ -277,9 +296,11 @@ class BlockFamily:
             shapes = cheaper_shapes(self.shape, proposal.partition.sizes)
         return layout_of(replace(proposal, shapes=shapes))
 
-    def _better(self, g: int, scatter: Scatter, present: Blocks | None) -> tuple[Blocks, bool]:
+    def _better(
+        self, g: int, scatter: Scatter, present: Blocks | None, searched: set[str] | None
+    ) -> tuple[Blocks, bool]:
         """The proposed groups if they raise the objective, else the present ones, and whether they are new."""
-        new = self._proposed(g, scatter, present)
+        new = self._proposed(g, scatter, present, searched)
         if present is None:
             return Blocks(new, np.empty(0)) if isinstance(new, Layout) else new.blocks, True
         layout, plain = present.layout, not any(present.n_common)

@@ -106,9 +106,10 @@ class Parameters:
         places = layout.order, layout.blocks, layout.first
         common: Any = (np.empty((len(level), 0, self.means.shape[1])),) * 2
         if loadings is not None:
-            slopes, _, logdets, gains = [np.repeat(v, layout.n_sharing, axis=0) for v in self.blocks.scoring]
-            level, precisions = level - 0.5 * logdets, precisions - gains
-            transposed = np.repeat(np.swapaxes(loadings, 1, 2), layout.n_sharing, axis=0)
+            slopes, _, _, logdets, solved = (np.repeat(v, layout.n_sharing, axis=0) for v in self.blocks.scoring)
+            # The diagonal of Ψ⁻¹ − Σ⁻¹ = Ψ⁻¹Λβ.
+            level, precisions = level - 0.5 * logdets, precisions - np.einsum("gpq,gqp->gp", solved, slopes)
+            transposed = np.repeat(loadings.mT, layout.n_sharing, axis=0)
             at = layout.order[:, None]
             common = tuple(np.take_along_axis(cast(Any, v), at, axis=2) for v in (transposed, slopes))
         return Density(level, self.means, *places, whiteners, precisions, freedom, inverses, *common)

@@ -406,7 +406,7 @@ def from_scatter(
     variances = scatter[layout.diagonal]
     if not (variances > NO_VARIANCE).all():
         raise ValueError(SINGULAR.format(int(np.argmin(variances)) // means.shape[1]))
-    blocks = replace(best_blocks(layout, scatter, states)[0], loadings=loadings)
+    blocks, _ = best_blocks(layout, scatter, states, loadings)
     if not prior.ridge + prior.shrinkage:
         for place in layout.distinct_blocks.tolist():
             squares = block_of(blocks.factors, *place) ** 2

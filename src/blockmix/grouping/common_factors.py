@@ -97,15 +97,14 @@ class Scatter:
         """Best blocks of what loadings (p, q) leave, in the shapes of a layout."""
         R = self.S if loadings is None else self.without(loadings)
         flat = R.gathered(layout.order[0], layout.blocks, layout.size)
-        blocks, shaped = best_blocks(layout, flat, states)
+        blocks, shaped = best_blocks(layout, flat, states, None if loadings is None else loadings[None])
         # log|Ψ| + tr Ψ⁻¹R of each block; for a full one the trace is the number of its columns.
         deviances = np.add.reduceat(2 * np.log(blocks.factors[layout.diagonal]) + 1, layout.blocks[:, 0])
         deviances[list(shaped)] = list(shaped.values())
         deviance, cross = float(deviances.sum()), None
         if loadings is not None:
-            blocks = replace(blocks, loadings=loadings[None])
-            slopes, rest, logdets, _ = (values[0] for values in blocks.scoring)
-            M, cross = np.linalg.inv(rest), self.times(slopes.T)
+            slopes, _, M, logdets, _ = (values[0] for values in blocks.scoring)
+            cross = self.times(slopes.T)
             # tr Σ⁻¹S₀ = tr Ψ⁻¹S₀ − tr MβS₀βᵀ, and S₀ is what the factors leave and ΛΛᵀ.
             deviance += self.kept * float(logdets + np.trace(M) - len(M) - (M * (slopes @ cross)).sum())
         return Fit(blocks, deviance, cross)
