@@ -200,8 +200,11 @@ def best_common(
         if scatter.n_rows < _FEW or (dense and are_independent(scatter, groups)):
             return best
         top = scatter.objective(best)
+    alone = Layout((Partition.separate(len(scatter.S)),))
+    # One full block leaves factors nothing to explain.
+    layouts = [groups, alone] if 1 < groups.distinct[0].n_groups < len(scatter.S) else [alone]
     for q in range(max(least, 1), (most if dense or least else min(most, 1)) + 1):
-        candidates = [scatter.first(groups, q), scatter.first(Layout((Partition.separate(len(scatter.S)),)), q)]
+        candidates = [scatter.first(layout, q) for layout in layouts]
         candidates += _standing_out(scatter, q) if dense else []
         if present is not None and present.n_common[0] == q:
             candidates.append(replace(present, loadings=present.common[None]))
