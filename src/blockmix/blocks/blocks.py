@@ -210,7 +210,7 @@ class Blocks:
         """Inverse factors L⁻¹, flat: they make a centered block white."""
         from blockmix.blocks.kernels import invert
 
-        layout, whiteners = self.layout, np.zeros_like(self.factors)
+        layout, whiteners = self.layout, np.zeros(self.factors.shape)
         invert(layout.distinct_blocks, self.factors, whiteners, SMALL)
         for place in layout.large:
             block_of(whiteners, *place)[:] = dtrtri(block_of(self.factors, *place), lower=1)[0]
@@ -230,7 +230,7 @@ class Blocks:
         """Ψ⁻¹Y for values Y of the distinct covariances with blocks Ψ, shape (distinct, p, q)."""
         from blockmix.blocks.kernels import solve
 
-        solved, layout = np.zeros_like(values), self.layout
+        solved, layout = np.zeros(values.shape), self.layout
         solve(layout.order, layout.blocks, layout.first, self.whiteners, values, solved)
         return solved
 
@@ -371,7 +371,7 @@ def factorized(layout: Layout, flat: FloatArray) -> FloatArray:
     """
     from blockmix.blocks.kernels import factorize
 
-    factors, blocks = np.zeros_like(flat), layout.distinct_blocks
+    factors, blocks = np.zeros(flat.shape), layout.distinct_blocks
     by_lapack, start = list(layout.large), 0
     while (failed := factorize(blocks[start:], flat, factors, SMALL)) >= 0:
         by_lapack.append(blocks[start + failed].tolist())
@@ -410,7 +410,7 @@ def best_blocks(
 ) -> tuple[Blocks, dict[int, float]]:
     """Best covariances in the shapes of a layout for flat covariances, and the deviances of the blocks not full.
 
-    Fits begin at the given states. Covariances of blocks that are not full are overwritten. Loadings are only passed on.
+    Fits begin at the given states. Covariances of blocks that are not full are overwritten.
     """
     fitted: dict[int, FloatArray] = {}
     deviances: dict[int, float] = {}

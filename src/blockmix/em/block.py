@@ -53,6 +53,7 @@ _COARSE_STEPS = 3
 _FARTHER = 1e-3  # gain per row of other loadings in the same groups; less is EM not having settled
 _JUDGED_AFTER = 5  # EM steps in new groups; judged after one, good groups are refused
 _SEARCHED = "searched "  # begins what a fit remembers of groups without common factors
+_SAME = (0.03, 0.1)  # changes of log n and log|R| up to which a cluster is the same
 
 
 @dataclass(frozen=True)
@@ -262,23 +263,27 @@ class BlockFamily:
             raise ValueError(SINGULAR.format(g))
         return Scatter(S, n, self.price, self.factor_price, weight / n, pull / n), scatter
 
-    def _proposed(
-        self, g: int, scatter: Scatter, present: Blocks | None, searched: set[str] | None
-    ) -> Fit | Layout:
+    def _proposed(self, g: int, scatter: Scatter, present: Blocks | None, searched: set[str] | None) -> Fit | Layout:
         """New groups of a covariance, and where there may be common factors their loadings."""
         S, (least, most), wanted = scatter.S, self.common, self.n_groups[g]
         groups, p = self._groups(g, S, scatter.n_rows), len(S)
         few = len(self.n_groups) > 1 and scatter.n_rows < _COMMON_ROWS * p
         if not most or not scatter.kept or (not least and (few or wanted in (1, p))):
             return groups
+        # A search takes longer than all sweeps of a small table.
         key = f"{_SEARCHED}{g} {_digest(groups.labels)}"
-        if searched is not None and key in searched and not (least or (present is not None and present.n_common[0])):
-            return groups
+        now = (
+            np.array([np.log(scatter.n_rows), np.linalg.slogdet(S.correlation())[1]]) if searched is not None else None
+        )
+        if searched is not None and not (least or (present is not None and present.n_common[0])):
+            before = (np.array(name.split()[-2:], dtype=float) for name in searched if name.startswith(key))
+            if any((abs(now - then) < _SAME).all() for then in before):
+                return groups
         fit = best_common(scatter, partial(self._groups, g, n=scatter.n_rows), groups, present, least, most)
         if fit.blocks.loadings is not None:
             return fit
         if searched is not None:
-            searched.add(key)
+            searched.add(f"{key} {now[0]} {now[1]}")
         return groups
 
     def _groups(self, g: int, S: Covariance, n: float) -> Layout:

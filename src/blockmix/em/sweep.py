@@ -7,7 +7,7 @@ only, Σ c² numbers per component; `full_scatter` takes all of it, so that new 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -114,7 +114,7 @@ def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
     certain = z.copy() if chunk.has_missing else None
     weight, tail = (None, None) if u is None else reweighted(chunk, z, u, density.freedom)
     shape = density.means.shape
-    sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size), np.zeros_like(density.slopes)
+    sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size), np.zeros(density.slopes.shape)
     moments(chunk.X, chunk.weights, z, certain, chunk.units, chunk.rounding, density, sums)
     cross = sums[-1] if sums[-1].size else None
     return Statistics(log_likelihood, sums[0] if weight is None else weight, *sums[:-1], tail, cross)
@@ -387,7 +387,7 @@ def from_scatter(
     from blockmix.blocks.kernels import normalize, subtract_products
 
     means, mass, freedom = statistics.means(old.means), statistics.mass, old.degrees_of_freedom
-    shift = np.zeros_like(means) if centered else means - old.means
+    shift = np.zeros(means.shape) if centered else means - old.means
     counts, added = layout.pooled(statistics.weight), layout.pooled(statistics.blur)
     # An empty component has the weight at which it became empty and the overall variances: finite without a prior, and
     # with one no narrower than just before, so that the penalty does not grow.
