@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from missing import with_missing
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, multivariate_t
+from sklearn.datasets import load_iris
 from strategies import Matrix, block_rows
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
@@ -201,3 +203,28 @@ def test_more_factors_are_tried_as_long_as_they_pay() -> None:
     assert best_common(scatter, lambda R: layout, layout, None, 0, 3).blocks.n_common == [2]
     assert best_common(scatter, lambda R: layout, layout, None, 0, 1).blocks.n_common == [1]
     assert best_common(scatter, lambda R: layout, layout, None, 3, 3).blocks.n_common == [3]
+
+
+def test_a_cluster_that_stays_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups without common factors in vain are remembered for the cluster; other rows are searched."""
+    searches: list[float] = []
+
+    def counted(scatter: Scatter, *others: Any) -> Any:
+        searches.append(scatter.n_rows)
+        return best_common(scatter, *others)
+
+    monkeypatch.setattr("blockmix.em.block.best_common", counted)
+    X = load_iris().data
+    model = GaussianBiclustering(3, init=np.repeat(range(3), 50)).fit(X)
+    rows = ArrayRows.standardized(X)
+    family = model._family(rows, np.ones(4))
+    parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+    searches.clear()
+    first = family.regroup(rows, parameters, sweep(rows, parameters), 0.0, frozenset())
+    n_first = len(searches)
+    family.regroup(rows, first.parameters, sweep(rows, first.parameters), 0.0, first.memory)
+    assert n_first == 3
+    assert len(searches) == n_first
+    fewer = ArrayRows(X[::2], np.ones(75), rows.location, rows.scale)
+    family.regroup(fewer, first.parameters, sweep(fewer, first.parameters), 0.0, first.memory)
+    assert len(searches) > n_first

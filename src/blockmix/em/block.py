@@ -195,6 +195,7 @@ class BlockFamily:
         pass.
         """
         (G, p), n_sharing = old.means.shape, old.blocks.layout.n_sharing
+        searched = set() if searched is None else searched
         step = G if self.as_rows else max(n_sharing, _TOGETHER // (p * p))
         chosen = list[Blocks]()
         flat, changed, statistics = list[FloatArray](), not judge, None
@@ -236,7 +237,7 @@ class BlockFamily:
             present = parameters.blocks[g * parameters.blocks.layout.n_sharing]
             held = replace(self, common=(present.n_common[0],) * 2)
             found, _ = self._covariance(g, scatter, statistics, shift)
-            new = held._proposed(g, found, present, None)
+            new = held._proposed(g, found, present, set())
             partitions.append(new.distinct[0] if isinstance(new, Layout) else new.blocks.partition)
         return partitions
 
@@ -263,7 +264,7 @@ class BlockFamily:
             raise ValueError(SINGULAR.format(g))
         return Scatter(S, n, self.price, self.factor_price, weight / n, pull / n), scatter
 
-    def _proposed(self, g: int, scatter: Scatter, present: Blocks | None, searched: set[str] | None) -> Fit | Layout:
+    def _proposed(self, g: int, scatter: Scatter, present: Blocks | None, searched: set[str]) -> Fit | Layout:
         """New groups of a covariance, and where there may be common factors their loadings."""
         S, (least, most), wanted = scatter.S, self.common, self.n_groups[g]
         groups, p = self._groups(g, S, scatter.n_rows), len(S)
@@ -272,18 +273,15 @@ class BlockFamily:
             return groups
         # A search takes longer than all sweeps of a small table.
         key = f"{_SEARCHED}{g} {_digest(groups.labels)}"
-        now = (
-            np.array([np.log(scatter.n_rows), np.linalg.slogdet(S.correlation())[1]]) if searched is not None else None
-        )
-        if searched is not None and not (least or (present is not None and present.n_common[0])):
+        now = np.array([np.log(scatter.n_rows), np.linalg.slogdet(np.asarray(S.correlation()))[1]])
+        if not least and (present is None or not present.n_common[0]):
             before = (np.array(name.split()[-2:], dtype=float) for name in searched if name.startswith(key))
             if any((abs(now - then) < _SAME).all() for then in before):
                 return groups
         fit = best_common(scatter, partial(self._groups, g, n=scatter.n_rows), groups, present, least, most)
         if fit.blocks.loadings is not None:
             return fit
-        if searched is not None:
-            searched.add(f"{key} {now[0]} {now[1]}")
+        searched.add(f"{key} {now[0]} {now[1]}")
         return groups
 
     def _groups(self, g: int, S: Covariance, n: float) -> Layout:
@@ -301,9 +299,7 @@ class BlockFamily:
             shapes = cheaper_shapes(self.shape, proposal.partition.sizes)
         return layout_of(replace(proposal, shapes=shapes))
 
-    def _better(
-        self, g: int, scatter: Scatter, present: Blocks | None, searched: set[str] | None
-    ) -> tuple[Blocks, bool]:
+    def _better(self, g: int, scatter: Scatter, present: Blocks | None, searched: set[str]) -> tuple[Blocks, bool]:
         """The proposed groups if they raise the objective, else the present ones, and whether they are new."""
         new = self._proposed(g, scatter, present, searched)
         if present is None:
