@@ -12,10 +12,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from blockmix.em.loop import Outcome
 from blockmix.estimators.answer import answer
 from blockmix.metrics import adjusted_rand
+from blockmix.partition import FloatArray, IntArray
 from blockmix.plotting import selection_curve
 from blockmix.rows.files import needed
 
@@ -36,6 +38,7 @@ _PLAIN = ("linear", "normal")  # values that need no words
 _EQUAL = 2.0  # difference of a criterion below which the kind with fewer parameters is preferred
 LEVEL = 6.0  # difference of a criterion below which models are called level
 _NAMED = 3  # models in the sentence
+_SOME_ROWS = 2**16  # at most, by which clusters are compared
 STABILITY_NOTE = (
     "least stable: stability of the least stable cluster. A low value shows that there is one cluster too many. "
     "Nothing here shows that there is one too few."
@@ -134,11 +137,15 @@ class SelectionTable:
     rows: tuple[SelectionRow, ...]
     criterion: str
     _search: Any = field(default=None, repr=False)
+    _agreeing: bool = False  # whether the best is that of the largest gain times agreement
     _simpler: SelectionRow | None = None  # that the best one by the criterion is not better than, but for chance
 
     @property
     def best_(self) -> SelectionRow:
-        """The row with the smallest criterion; one with a component of too few rows only if all others are so too.
+        """The best row: the smallest criterion, or, where `select` chooses the kinds, the largest gain times agreement.
+
+        The gain is that over one component, and the agreement how similar the clusters are to those of all candidates,
+        which count by their gains: see `agreed`. A row with a component of too few rows is only taken if all are so.
 
         The likelihood of a degenerate fit grows as the ridge shrinks, so its criterion is meaningless: on 24 rows of
         20 columns two components had BIC 64, one had 1967. That of a component with hardly more rows than its
@@ -160,11 +167,14 @@ class SelectionTable:
         return sorted(sound, key=lambda row: float(getattr(row, self.criterion)))
 
     def _smallest(self) -> SelectionRow | None:
-        """The row of smallest criterion; another kind with fewer parameters if within 2, where a seed would decide."""
+        """The preferred row; another kind with fewer parameters if within 2 of it, where a seed would decide."""
         rows = self._comparable()
-        near = [row for row in rows if getattr(row, self.criterion) <= getattr(rows[0], self.criterion) + _EQUAL]
-        same = [row for row in near if row.n_components == rows[0].n_components]
-        near = [row for row in same if row is rows[0] or row.kind != rows[0].kind]
+        if not rows:
+            return None
+        first = agreed(rows, self.criterion, self._search.sample_weight) if self._agreeing else rows[0]
+        near = [row for row in rows if getattr(row, self.criterion) <= getattr(first, self.criterion) + _EQUAL]
+        same = [row for row in near if row.n_components == first.n_components]
+        near = [row for row in same if row is first or row.kind != first.kind]
         return min(near, key=lambda row: (row.n_parameters or 0, getattr(row, self.criterion)), default=None)
 
     @property
@@ -255,6 +265,8 @@ class SelectionTable:
         least = getattr(self._comparable()[0], name)
         smaller = [row for row in self.rows if getattr(row, name) < min(value, least)]
         text = f"{best.words}: {'smallest' if value == least else 'fewest parameters of those level in'} {name}"
+        if value > least + _EQUAL:
+            text = f"{best.words}: largest gain in {name} times agreement with the clusters of the other candidates"
         if any(not row.sound for row in smaller):
             text += " of the fits with enough rows in each component"
         others = dict[str, SelectionRow]()
@@ -282,6 +294,39 @@ class SelectionTable:
                 agreement = adjusted_rand(best.model.row_labels_, row.model.row_labels_) if fitted else np.nan
                 models.append(LevelModel(row, float(getattr(row, name) - value), agreement))
         return models
+
+
+def agreed(rows: list[SelectionRow], criterion: str, sample_weight: ArrayLike | None = None) -> SelectionRow:
+    """The row with the largest gain over one component times agreement; the first if one component is as good.
+
+    The agreement of a row is Σ_s gain_s ARI(row, s) / Σ_s gain_s over all rows, the smallest criterion first. Where the
+    clusters are not of the shape of the model, a criterion gains by more and more of them, each time others.
+    """
+    values = np.array([getattr(row, criterion) for row in rows])
+    one = max((value for row, value in zip(rows, values, strict=True) if row.n_components == 1), default=values[0])
+    places = [i for i, row in enumerate(rows) if row.n_components > 1 and values[i] < one and row.model is not None]
+    if rows[0].n_components == 1 or not places:
+        return rows[0]
+    gains = one - values[places]
+    indices = _rand_indices(np.stack([rows[i].model.row_labels_ for i in places]), sample_weight)
+    return rows[places[int(np.argmax(gains * (indices @ gains)))]]
+
+
+def _rand_indices(labels: IntArray, sample_weight: ArrayLike | None) -> FloatArray:
+    """Adjusted Rand indices of all pairs of M partitions, labels of shape (M, N), pairs of rows drawn with return."""
+    step = -(-labels.shape[1] // _SOME_ROWS)
+    labels = labels[:, ::step]
+    weights = np.ones(labels.shape[1]) if sample_weight is None else np.asarray(sample_weight, dtype=float)[::step]
+    sizes = labels.max(axis=1) + 1
+    begins = np.cumsum(sizes) - sizes
+    members = np.zeros((labels.shape[1], int(sizes.sum())))
+    np.put_along_axis(members, (labels + begins[:, None]).T, 1.0, axis=1)
+    squares = ((members * (weights / weights.sum())[:, None]).T @ members) ** 2
+    together = np.add.reduceat(np.add.reduceat(squares, begins, axis=0), begins, axis=1)
+    own = np.diag(together)
+    expected = np.outer(own, own)
+    most = (own[:, None] + own) / 2 - expected
+    return np.asarray(np.divide(together - expected, most, out=np.zeros_like(most), where=most > 0))
 
 
 def doubts(table: SelectionTable) -> list[str]:

@@ -126,7 +126,8 @@ def select(
     common = getattr(prototype, "common_factors", None) == "auto"
     if common:
         prototype.set_params(common_factors=0)
-    search = _Search(X, sample_weight, prototype, stability, tuple(name for name in _OPEN if name in free), common)
+    open_kinds = tuple(name for name in _OPEN if name in free)
+    search = _Search(X, sample_weight, prototype, stability, open_kinds, common, bool(free))
     search = search.extended(n_components=n_components, n_column_groups=n_column_groups, **kinds)
     return search.compared([], criterion, callback, on_iteration)
 
@@ -141,6 +142,7 @@ class _Search:
     stability: bool
     open: tuple[str, ...] = ()
     common: bool = False  # whether the best candidate may have common factors
+    agreeing: bool = False  # whether agreement with other candidates counts
     choices: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def extended(self, **more: Any) -> _Search:
@@ -195,7 +197,7 @@ class _Search:
             texts.append(
                 f"interrupted after {n_new} of {max(n_new, len(missing))} fits: extend() of the table continues"
             )
-        table = SelectionTable(tuple(_of_same_kinds(done, {})), criterion, self)
+        table = SelectionTable(tuple(_of_same_kinds(done, {})), criterion, self, self.agreeing)
         if draws and not texts:
             table = replace(table, _simpler=_simpler(table))
             try:
