@@ -6,6 +6,7 @@ import pickle
 import re
 import sys
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from blockmix.candidates import SelectionRow, agreed
 from blockmix.estimators.factor import FactorBiclustering
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.mixture import FitWarning, Mixture
@@ -529,3 +531,59 @@ def test_a_fit_that_is_dropped_warns_of_nothing(monkeypatch: pytest.MonkeyPatch)
     with warnings.catch_warnings():
         warnings.simplefilter("error", FitWarning)
         select(X, 2, shared_covariance=[False, True], random_state=0)
+
+
+def candidates(values: list[float], clusters: list[list[int]]) -> list[SelectionRow]:
+    """Rows of known criteria and clusters, the smallest criterion first."""
+    rows = [
+        SelectionRow(len(set(labels)), "auto", bic=bic, model=SimpleNamespace(row_labels_=np.array(labels)))
+        for bic, labels in zip(values, clusters, strict=True)
+    ]
+    return sorted(rows, key=lambda row: row.bic)
+
+
+def gain_times_agreement(rows: list[SelectionRow], weights: np.ndarray) -> list[float]:
+    """The same from all pairs of rows, drawn with return."""
+    one, pairs = max(row.bic for row in rows if row.n_components == 1), np.outer(weights, weights) / weights.sum() ** 2
+    several = [row for row in rows if row.n_components > 1]
+    gains = [one - row.bic for row in several]
+    together = [row.model.row_labels_[:, None] == row.model.row_labels_ for row in several]
+    values = []
+    for a, gain in zip(together, gains, strict=True):
+        agreement = 0.0
+        for b, other in zip(together, gains, strict=True):
+            chance = (pairs * a).sum() * (pairs * b).sum()
+            middle = ((pairs * a).sum() + (pairs * b).sum()) / 2
+            agreement += other * ((pairs * (a & b)).sum() - chance) / (middle - chance)
+        values.append(gain * agreement)
+    return values
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_has_the_largest_gain_times_agreement(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    clusters = [[0] * 30, *(rng.permutation(np.arange(30) % G).tolist() for G in (2, 2, 3, 4, 5))]
+    rows = candidates([200.0, *rng.uniform(0, 60, 5)], clusters)
+    weights = rng.integers(1, 4, 30)
+    best = agreed(rows, "bic", weights)
+    assert best is rows[int(np.argmax(gain_times_agreement(rows, weights)))]
+    again = [np.repeat(row.model.row_labels_, weights).tolist() for row in rows]
+    assert agreed(candidates([row.bic for row in rows], again), "bic").bic == best.bic
+
+
+def test_clusters_that_no_other_candidate_finds_are_not_the_best() -> None:
+    one, two, other = [0] * 12, [0] * 6 + [1] * 6, [0, 1, 2] * 4
+    rows = candidates([100.0, 10.0, 8.0, 11.0], [one, two, other, two])
+    assert (rows[0].n_components, agreed(rows, "bic").bic) == (3, 10.0)
+    assert agreed(candidates([100.0, 60.0, 8.0, 61.0], [one, two, other, two]), "bic").n_components == 3  # far better
+    assert agreed(candidates([7.0, 10.0, 8.0, 11.0], [one, two, other, two]), "bic").n_components == 1
+    assert agreed(candidates([10.0, 8.0, 11.0], [two, other, two]), "bic").n_components == 3  # no gains are known
+
+
+@no_warnings
+def test_agreement_counts_where_the_kinds_are_open() -> None:
+    kinds = {"shared_covariance": False, "tails": "normal", "columns": "linear"}
+    assert select(X, [1, 2], random_state=0, max_iter=3)._agreeing
+    assert not select(X, [1, 2], estimator=GaussianBiclustering(random_state=0, max_iter=3))._agreeing
+    assert not select(X, 2, random_state=0, max_iter=3)._agreeing
+    assert select(X, [1, 2], random_state=0, max_iter=3, **kinds)._agreeing

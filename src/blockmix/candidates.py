@@ -284,12 +284,12 @@ class SelectionTable:
         """Other models whose criterion is within 6 of the best one's, the smallest first.
 
         A difference of 6 is a Bayes factor of 20; below it a choice is a matter of taste, so look at both. The
-        agreement of their clusters says whether the choice matters.
+        agreement of their clusters says whether the choice matters. A model that chance alone made better is one too.
         """
-        best, name = self.best_, self.criterion
+        best, name, smallest = self.best_, self.criterion, self._smallest()
         value, models = getattr(best, name), list[LevelModel]()
         for row in self._comparable():
-            if row is not best and getattr(row, name) < value + LEVEL:
+            if row is not best and (row is smallest or abs(getattr(row, name) - value) < LEVEL):
                 fitted = best.model is not None and row.model is not None
                 agreement = adjusted_rand(best.model.row_labels_, row.model.row_labels_) if fitted else np.nan
                 models.append(LevelModel(row, float(getattr(row, name) - value), agreement))

@@ -72,7 +72,8 @@ def select(
         A candidate is what the estimator accepts. A list, tuple, range or array is always a list of candidates, so one
         int per component goes inside it: ``[(2, 3)]``. It is fitted only with as many components as it has numbers.
     criterion : {"bic", "icl", "aic"}
-        The best candidate has the smallest value; the table has all three.
+        The table has all three. The best candidate has the smallest value; without an estimator, and with several
+        numbers of components, the largest gain over one component times agreement with the clusters of the others.
     estimator : Mixture, default=GaussianBiclustering()
         The estimator, which is cloned.
     sample_weight : array-like of shape (N,), optional

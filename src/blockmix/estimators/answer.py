@@ -302,6 +302,8 @@ def _head(model: Any, table: Any) -> str:
     gap = f"{name.upper()} {more:+.0f}".replace("-", "−")
     if G == 1:
         return f"{text}; {_word(number)} {verb} {'close' if more < _CLOSE else 'worse'} ({gap})."
+    if more <= -_CLOSE and table._simpler is None:
+        return f"{text} {_word(number).capitalize()} {verb} better ({gap}), but agree less with the other fits."
     return f"{text} {_word(number).capitalize()} {verb} close ({gap})." if more < _CLOSE else text
 
 
