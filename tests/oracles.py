@@ -11,7 +11,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, multivariate_normal
-from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.metrics import silhouette_samples, silhouette_score
 
 from blockmix.partition import Partition
@@ -185,13 +184,6 @@ def _freedom(R: Matrix, A: list[int], effective: float) -> float:
     m = len(A)
     third = np.trace(np.linalg.matrix_power(np.full((m, m), rho) + (1 - rho) * np.eye(m), 3))
     return float(max(1.0, _trace(R, A, effective) ** 3 / third**2))
-
-
-def ledoit_wolf(X: Matrix, columns: ArrayLike) -> float:
-    """scikit-learn's shrinkage of one block of standardised columns."""
-    block = X[:, np.asarray(columns)]
-    standardized = (block - block.mean(axis=0)) / block.std(axis=0)
-    return float(ledoit_wolf_shrinkage(standardized, assume_centered=True))
 
 
 def log_joint(X: Matrix, weights: Matrix, means: Matrix, covariances: Matrix) -> Matrix:

@@ -97,13 +97,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda path: BlockDiagonalCovariance(2).fit(table(240)).stability(MISSING),
         r"missing values: use the stability of GaussianBiclustering\(1\)",
     ),
-    "assumed center": (lambda path: BlockDiagonalCovariance(assume_centered=True).fit(MISSING), "assume_centered=True"),
-    "ranks": (lambda path: BlockDiagonalCovariance(correlation="spearman").fit(MISSING), "correlation='spearman'"),
-    "automatic shrinkage": (lambda path: BlockDiagonalCovariance(shrinkage="auto").fit(MISSING), "shrinkage='auto'"),
-    "total shrinkage": (
-        lambda path: BlockDiagonalCovariance(shrinkage=1).fit(MISSING),
-        "shrinkage=1 needs complete",
-    ),
 }
 
 

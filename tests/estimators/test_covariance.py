@@ -31,9 +31,9 @@ TRUTH = Partition([0, 0, 0, 0, 1, 1, 1, 2])
 SETTINGS: dict[str, dict[str, Any]] = {
     "auto": {},
     "silhouette": {"n_groups": "silhouette", "grouping": HierarchicalGrouping("single", "profile")},
-    "factor": {"n_groups": 2, "block_model": 1, "correlation": "spearman", "shrinkage": 0.2},
-    "greedy": {"grouping": "greedy", "correlation": "pearson", "assume_centered": True},
-    "relaxed": {"grouping": "relaxed", "random_state": 0, "shrinkage": "auto"},
+    "factor": {"n_groups": 2, "block_model": 1, "shrinkage": 0.2},
+    "greedy": {"grouping": "greedy"},
+    "relaxed": {"grouping": "relaxed", "random_state": 0},
 }
 every_setting = pytest.mark.parametrize("setting", SETTINGS)
 
@@ -79,13 +79,10 @@ def test_one_group_is_the_empirical_covariance_and_p_groups_its_diagonal(seed: i
     ridged = BlockDiagonalCovariance(1, ridge=0.25).fit(X).covariance_  # relative to each variance
     S = EmpiricalCovariance().fit(X).covariance_
     assert_allclose(ridged, S + 0.25 * np.diag(np.diag(S)), rtol=1e-7, atol=1e-10)
-    for centered in (False, True):
-        empirical = EmpiricalCovariance(assume_centered=centered).fit(X)
-        full = BlockDiagonalCovariance(1, ridge=0, assume_centered=centered).fit(X)
-        diagonal = BlockDiagonalCovariance(p, ridge=0, assume_centered=centered).fit(X)
-        assert_allclose(full.covariance_, empirical.covariance_, rtol=1e-7, atol=1e-10)
-        assert_allclose(full.location_, empirical.location_, atol=1e-12)
-        assert_allclose(diagonal.covariance_, np.diag(np.diag(empirical.covariance_)), rtol=1e-10)
+    full, diagonal = (BlockDiagonalCovariance(n_groups, ridge=0).fit(X) for n_groups in (1, p))
+    assert_allclose(full.covariance_, S, rtol=1e-7, atol=1e-10)
+    assert_allclose(full.location_, X.mean(axis=0), atol=1e-12)
+    assert_allclose(diagonal.covariance_, np.diag(np.diag(S)), rtol=1e-10)
 
 
 @pytest.mark.parametrize("parameters", [{"n_groups": 3}, {"n_groups": 1}, {"n_groups": 3, "shrinkage": 0.4}])
@@ -115,7 +112,6 @@ def test_a_weight_of_two_is_a_repeated_row(setting: str) -> None:
     assert weighted.partition_ == repeated.partition_
     assert_allclose(weighted.location_, repeated.location_, atol=1e-12)
     assert_allclose(weighted.covariance_, repeated.covariance_, atol=1e-10)
-    assert_allclose(weighted.shrinkage_, repeated.shrinkage_, atol=1e-10)
     # Without weights it is another estimate, so the three lines above can fail.
     assert np.abs(fitted(X, **SETTINGS[setting]).covariance_ - weighted.covariance_).max() > 0.01
 
@@ -170,16 +166,6 @@ def test_shrinkage_by_a_number() -> None:
     )
     expected = 0.7 * plain.covariance_ + 0.3 * np.diag(np.diag(plain.covariance_))
     assert_allclose(shrunk.covariance_, expected, rtol=1e-9)
-    assert shrunk.shrinkage_.tolist() == [0.3, 0.3, 0.3]
-    assert plain.shrinkage_.tolist() == [0, 0, 0]
-
-
-@given(seeds, st.integers(10, 60))
-def test_automatic_shrinkage_is_ledoit_and_wolfs_of_each_block(seed: int, n_rows: int) -> None:
-    X = rows(seed, n_rows)
-    model = BlockDiagonalCovariance(3, ridge=0, shrinkage="auto").fit(X)
-    expected = [oracles.ledoit_wolf(X, group) if len(group) > 1 else 0 for group in model.partition_.groups]
-    assert_allclose(model.shrinkage_, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -315,7 +301,7 @@ def test_blocks_of_factors_are_those_of_the_shape(q: int) -> None:
 
 def test_ranks_choose_the_groups_and_moments_make_the_blocks() -> None:
     X = np.exp(2 * rows())
-    ranked = BlockDiagonalCovariance(3, correlation="spearman", ridge=0).fit(X)
+    ranked = BlockDiagonalCovariance(block_model="full", ridge=0).fit(X)
     assert ranked.partition_ == TRUTH
     S = np.cov(X.T, ddof=0)
     assert_allclose(ranked.covariance_, oracles.block_diagonal(S, TRUTH.labels), rtol=1e-9)
@@ -405,13 +391,7 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     ),
     "ridge": ({"ridge": -1}, rows(), None, "ridge=-1 must be a number that is at least 0"),
     "ridge NaN": ({"ridge": np.nan}, rows(), None, "ridge=nan must be a number that is at least 0"),
-    "shrinkage": ({"shrinkage": 2}, rows(), None, 'shrinkage=2 must be None, "auto" or a number from 0 to 1'),
-    "correlation": (
-        {"correlation": "kendall"},
-        rows(),
-        None,
-        'correlation=\'kendall\' must be "auto", "pearson" or "spearman"',
-    ),
+    "shrinkage": ({"shrinkage": 1}, rows(), None, "shrinkage=1 must be None or a number from 0 up to, but not, 1"),
     "shape": (
         {"n_groups": 2, "block_model": "round"},
         rows(),
@@ -423,7 +403,7 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         {"shrinkage": "lw"},
         rows(),
         None,
-        "shrinkage='lw' must be None, \"auto\" or a number from 0 to 1",
+        "shrinkage='lw' must be None or a number from 0 up to, but not, 1",
     ),
     "negative weights": ({}, rows(), -np.ones(120), "Negative values in data passed to `sample_weight`."),
     "weights all zero": ({}, rows(), np.zeros(120), "Sample weights must contain at least one non-zero number."),

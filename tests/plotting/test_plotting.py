@@ -97,12 +97,11 @@ def test_a_table_of_2000_columns_is_averaged_and_has_no_text() -> None:
     heat = plotting.correlation_heatmap(R, partition, names=names)
     board = plotting.checkerboard(values, np.arange(60) % 3, partition, names=names)
     tree = plotting.dendrogram(linkage(values[:5].T), 7, names=names)
-    groups = plotting.group_comparison(np.stack([partition.labels] * 2), names=names)
     order = partition.order
     expected = R[np.ix_(order, order)].reshape(1000, 2, 1000, 2).mean(axis=(1, 3))
     assert np.allclose(np.asarray(heat.images[0].get_array()), expected)
     assert np.asarray(board.images[0].get_array()).shape[1] == 1000
-    for ax in (heat, board, tree, groups):
+    for ax in (heat, board, tree):
         labels = texts(ax.texts) + texts(ax.get_xticklabels())
         assert len(list(filter(None, labels))) <= 1  # the number of groups at the line of the cut
         assert "2000 columns" in ax.get_xlabel()
@@ -135,20 +134,10 @@ def test_the_table_is_drawn_over_the_number_that_varies_more(X: np.ndarray) -> N
     assert wide.plot().get_xlabel() == "number of column groups"
 
 
-def test_the_comparison_marks_the_columns_that_move() -> None:
-    ax = plotting.group_comparison(np.array([[0, 0, 0, 1, 1], [0, 0, 1, 1, 1]]), names=list("abcde"))
-    assert np.asarray(ax.images[1].get_array()).tolist() == [[0, 0, 1, 0, 0]]
-    assert texts(ax.texts) == list("11122") + list("11222")
-    assert ax.get_yticklabels()[-1].get_text() == "moves (1)"
-    many = plotting.group_comparison(np.stack([np.arange(30)] * 2), names=[str(j) for j in range(30)])
-    assert set(texts(many.texts)) == {""}
-
-
 def test_models_draw_themselves(model: GaussianBiclustering, X: np.ndarray) -> None:
     ax = plt.subplots()[1]
     assert model.plot_checkerboard(X, ax=ax) is ax
     assert model.plot_dendrogram(X, 1).get_title() == "Cluster 2"
-    assert model.plot_groups().get_yticklabels()[0].get_text() == "Cluster 1"
     R, order = np.cov(X.T, aweights=model.predict_proba(X)[:, 1]), Partition(model.column_labels_[1]).order
     R /= np.sqrt(np.outer(R.diagonal(), R.diagonal()))
     assert np.allclose(image(model.plot_correlations(X, 1)[0], 6, 6), R[np.ix_(order, order)])
@@ -196,7 +185,6 @@ def test_without_matplotlib_a_figure_says_what_to_install(monkeypatch: pytest.Mo
     for draw, arguments in (
         (plotting.dendrogram, (TREE,)),
         (plotting.correlation_pair, (np.eye(4), np.eye(4), HALVES)),
-        (plotting.group_comparison, (np.zeros((1, 2), dtype=int),)),
     ):
         with pytest.raises(ImportError, match=r"matplotlib is needed .* pip install 'blockmix\[app\]'"):
             draw(*arguments)
@@ -217,7 +205,7 @@ def test_without_matplotlib_a_figure_says_what_to_install(monkeypatch: pytest.Mo
         (lambda model, X: GaussianBiclustering(1).fit(X).plot_differences(), "no column marks a cluster"),
         (lambda model, X: plotting.style("poster").__enter__(), "style 'poster' must be one of screen, paper"),
         (lambda model, X: model.plot_correlations(X, 2), "component=2 must be from 0 to 1"),
-        (lambda model, X: GaussianBiclustering(2).plot_groups(), "not fitted yet"),
+        (lambda model, X: GaussianBiclustering(2).plot_profiles(), "not fitted yet"),
         (lambda model, X: BlockDiagonalCovariance(2, grouping="greedy").fit(X).plot_dendrogram(), "has no tree"),
     ],
 )

@@ -16,4 +16,3 @@ for n_clusters in (4, 3):
     stability = model.stability(X, n_resamples=20, n_refits=20, random_state=0)
     print(stability.clusters_to_frame())
 print(model.describe(stability))
-stability.plot_pairs(0)

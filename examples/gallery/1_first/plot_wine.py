@@ -23,5 +23,5 @@ model.plot_correlations(X, component=int(model.weights_.argmax()))
 
 # %%
 # Each cluster has its own column groups. Groups of different clusters that share most of their columns get the same
-# letter and color, so that the measurements that change group stand out.
-model.plot_groups()
+# number, so that the measurements that change group stand out.
+print(model.column_table().pivot(index="column", columns="cluster", values="group"))

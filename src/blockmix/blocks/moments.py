@@ -170,12 +170,6 @@ class Moments:
         scatter = self.scatter + other.scatter + type(self.scatter).of(root * shift[None])
         return Moments(weight, self.mean + shift * (other.weight / weight), scatter)
 
-    def about_origin(self) -> Moments:
-        """Moments of the same rows if their mean is known to be zero."""
-        root = self.mean.dtype.type(np.sqrt(self.weight))
-        outer = type(self.scatter).of(root * self.mean[None])
-        return Moments(self.weight, np.zeros_like(self.mean), self.scatter + outer)
-
     @property
     def variances(self) -> FloatArray:
         """Maximum-likelihood variance of each column, shape (p,)."""

@@ -56,7 +56,7 @@ def write_figures(folder: Path, X: Any, fitted: Fitted, formats: Sequence[str]) 
 
 def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
     """Name and Axes of each figure in turn."""
-    model, stability = fitted.model, fitted.stability
+    model = fitted.model
     if isinstance(model, BlockDiagonalCovariance):
         yield "correlations", model.plot_correlations(X)
         if model.linkage_ is not None:
@@ -69,15 +69,10 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
             yield f"correlations-{g + 1}", model.plot_correlations(X, g)
         if G > 1:
             yield "differences", model.plot_differences()
-        if G > 1 and not model.shared_covariance:
-            yield "groups", model.plot_groups()
         if G > 1 and (group_numbers(model) >= 0).any():
             yield "profiles", model.plot_profiles()
     if fitted.selection is not None:
         yield "selection", fitted.selection.plot()
-    if stability is not None:
-        for g in range(min(len(stability.partitions), _SHOWN_MAPS)):
-            yield f"pairs-{g + 1}", stability.plot_pairs(g)
 
 
 def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability | None, bool]:

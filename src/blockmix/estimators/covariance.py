@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,7 @@ from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shape
 from blockmix.em.parameters import Parameters, common_scores, distances, log_joint
 from blockmix.estimators.answer import answer, column_table
 from blockmix.estimators.associations import associated
-from blockmix.estimators.gaussian import GaussianBiclustering, check_common, common_range, given_groups
+from blockmix.estimators.gaussian import GaussianBiclustering, check_common, check_shrinkage, common_range, given_groups
 from blockmix.estimators.resampling import covariance_stability
 from blockmix.estimators.scores import Axis, as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
@@ -37,7 +37,7 @@ from blockmix.grouping import Grouping, GroupingWarning, Proposal, Rule
 from blockmix.grouping.best_cut import takes_gram
 from blockmix.grouping.common_factors import Scatter, best_common
 from blockmix.grouping.grouping import layout_of
-from blockmix.grouping.one_table import OneTableRule, groups_of_rows, standardized_squares, too_few_rows
+from blockmix.grouping.one_table import OneTableRule, groups_of_rows, too_few_rows
 from blockmix.grouping.silhouette import says_little, split, standing_out
 from blockmix.partition import (
     FloatArray,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False)
 class BlockDiagonalCovariance(EmpiricalCovariance):
     """Groups of columns that vary together in one table, and its covariance.
 
@@ -66,8 +67,9 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     ----------
     n_groups : int, Partition, {"auto", "silhouette"} or rule, default="auto"
         The number K of column groups, the groups, or how to choose them. ``"auto"`` takes the best cut of the tree of
-        the columns, and may answer that there are no groups, or one; ``"silhouette"`` is the paper's rule. A rule
-        object such as ``SilhouetteRule(candidates=range(2, 5))`` limits the choice.
+        the columns by the correlation of their ranks, which withstands outlying rows and skewed columns, and may answer
+        that there are no groups, or one; ``"silhouette"`` is the paper's rule. A rule object such as
+        ``SilhouetteRule(candidates=range(2, 5))`` limits the choice.
     grouping : {"hierarchical", "greedy", "relaxed"} or object, default="hierarchical"
         How the groups are found.
     block_model : {"auto", "full", "tree"}, int or BlockModel, default="auto"
@@ -76,15 +78,8 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     common_factors : int or "auto", default="auto"
         Number q of factors that all columns share, on top of the groups: Σ = ΛΛᵀ + blocks. ``"auto"`` takes 0 to 3, as
         `GaussianBiclustering` does.
-    correlation : {"auto", "pearson", "spearman"}, default="auto"
-        The correlation that groups are found by. ``"spearman"``, that of the ranks, withstands outlying rows and skewed
-        columns. ``"auto"`` is Spearman's for ``n_groups="auto"`` and Pearson's otherwise. Means, variances and blocks
-        are moments in any case.
-    shrinkage : None, float in [0, 1] or "auto", default=None
-        Fraction by which covariances within a block shrink to zero. ``"auto"`` is Ledoit and Wolf's estimate, block by
-        block, on standardized columns.
-    assume_centered : bool, default=False
-        Take the mean to be zero.
+    shrinkage : float in [0, 1) or None
+        Fraction by which covariances within a block shrink to zero.
 
     Other Parameters
     ----------------
@@ -119,8 +114,6 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         without factors.
     split_ : Split or None
         Where the groups are one, hundreds or nearly all columns alone: the split that stands out, if there is one.
-    shrinkage_ : array of shape (K,)
-        The shrinkage of each block.
     common_loadings_ : array of shape (p, q)
         Loadings of the columns on the common factors, strongest first, in the units of X; q is 0 without any.
     warnings_ : list of str
@@ -134,34 +127,20 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     array([0, 0, 0, 1, 1, 1])
     """
 
-    _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012  checked in fit, in our words
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}  # checked in fit, in our words
 
-    def __init__(
-        self,
-        n_groups: int | Partition | str | Rule = "auto",
-        *,
-        grouping: str | Grouping = "hierarchical",
-        block_model: str | int | BlockModel = "auto",
-        common_factors: int | str = "auto",
-        correlation: str = "auto",
-        ridge: float = 1e-6,
-        shrinkage: float | str | None = None,
-        assume_centered: bool = False,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_groups = n_groups
-        self.grouping = grouping
-        self.block_model = block_model
-        self.common_factors = common_factors
-        self.correlation = correlation
-        self.ridge = ridge
-        self.shrinkage = shrinkage
-        self.assume_centered = assume_centered
-        self.random_state = random_state
+    n_groups: int | Partition | str | Rule = "auto"
+    _: KW_ONLY
+    grouping: str | Grouping = "hierarchical"
+    block_model: str | int | BlockModel = "auto"
+    common_factors: int | str = "auto"
+    ridge: float = 1e-6
+    shrinkage: float | None = None
+    random_state: RandomState = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._needs_complete_rows() is None
+        tags.input_tags.allow_nan = True
         tags.transformer_tags = TransformerTags(preserves_dtype=["float64", "float32"])
         return tags
 
@@ -195,42 +174,32 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         return self
 
     def _fit_complete(self, rows: FloatArray, weights: FloatArray | None, wanted: int | Partition | Rule) -> Proposal:
-        """Location, shrinkage and blocks of complete rows, in closed form given the groups."""
+        """Location and blocks of complete rows, in closed form given the groups."""
         grouping = as_grouping(self.grouping, self.random_state)
         as_rows = worth_rows(*rows.shape) and takes_gram(grouping, wanted)
         common = common_range(self.common_factors, rows.shape[1], not isinstance(wanted, (int, Partition)))
         with np.errstate(over="ignore", invalid="ignore"):  # refused by name
             moments = Moments.of(rows, weights, as_rows)
         refuse_constant(moments.mean, moments.variances, self, rows.dtype)
-        if self.assume_centered:
-            moments = moments.about_origin()
         n_rows, self.location_ = moments.weight, moments.mean
         deviations, R = moments.standardized(self.ridge)
-        squares = standardized_squares(rows, weights, moments) if self.shrinkage == "auto" else None
-        ranked = self.correlation == "spearman" or (self.correlation == "auto" and self.n_groups == "auto")
-        if ranked:
+        if self.n_groups == "auto":
             del moments  # a second p × p matrix, not needed any more
             rows = mid_ranks(rows, weights)
             moments = Moments.of(rows, weights, as_rows)
-        if self.n_groups == "auto":
             proposal = groups_of_rows(rows, weights, moments, grouping, block_models(self.block_model), common)
         else:
-            S = correlation(moments.scatter) if ranked or not isinstance(wanted, int) else R
+            S = R if isinstance(wanted, int) else correlation(moments.scatter)
             proposal = self._proposed(S, n_rows, wanted, grouping, common)
-        partition, groups = proposal.partition, proposal.partition.groups
-        if squares is None:
-            self.shrinkage_ = np.full(len(groups), float(self.shrinkage or 0.0))
-        else:
-            self.shrinkage_ = np.array([_ledoit_wolf(R[np.ix_(A, A)], squares[:, A], n_rows) for A in groups])
-        shapes = proposal.shapes or cheaper_shapes(given_shape(self.block_model), partition.sizes)
-        layout, loadings = Layout((partition,), (shapes,) if shapes else ()), None
+        shapes = proposal.shapes or cheaper_shapes(given_shape(self.block_model), proposal.partition.sizes)
+        layout, loadings = layout_of(replace(proposal, shapes=shapes)), None
         if proposal.common is not None:
             scatter = Scatter.of(R, n_rows, 0.0, 0.0)
             first = scatter.fitted(layout, None, {}).blocks
             loadings = scatter.settled(replace(first, loadings=proposal.common[None])).blocks.loadings
             assert loadings is not None
             R = replace(scatter, S=R).without(loadings[0])
-        flat = [within(R, A, 1 - a).ravel() for A, a in zip(groups, self.shrinkage_, strict=True)]
+        flat = [within(R, A, 1 - (self.shrinkage or 0)).ravel() for A in proposal.partition.groups]
         blocks = replace(best_blocks(layout, np.concatenate(flat), {})[0], loadings=loadings)
         self.blocks_ = blocks.canonical().scaled(deviations.astype(float))
         return proposal
@@ -266,10 +235,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         return replace(last, partition=blocks.partition, shapes=blocks.layout.models[0], common=blocks.common)
 
     def _fit_missing(self, rows: FloatArray, weights: FloatArray | None, wanted: int | Partition | Rule) -> Proposal:
-        """Location, shrinkage and blocks of the mixture of one component."""
-        refused = self._needs_complete_rows()
-        if refused is not None:
-            raise ValueError(f"{refused} needs complete rows, and X has missing values (NaN): leave it out")
+        """Location and blocks of the mixture of one component."""
         standardized = ArrayRows.standardized(rows, weights)
         refuse_constant(standardized.location, standardized.scale**2, self, rows.dtype)
         model = GaussianBiclustering(
@@ -278,7 +244,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
             grouping=self.grouping,
             block_model=self.block_model,
             common_factors=self.common_factors,
-            shrinkage=self.shrinkage,  # type: ignore[arg-type]
+            shrinkage=self.shrinkage,
             tol=1e-6,  # EM of one component is cheap, and its result stands for a closed form
             max_iter=1000,
             random_state=self.random_state,
@@ -286,26 +252,14 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         model._rounding, model._ridge = False, self.ridge
         model.fit(rows, sample_weight=weights)
         self.location_, self.blocks_ = model.means_[0], model.blocks_[0]
-        self.shrinkage_ = np.full(self.blocks_.partition.n_groups, float(self.shrinkage or 0.0))
         return Proposal(self.blocks_.partition)
 
     def _check_parameters(self) -> None:
         if not (isinstance(self.ridge, Real) and 0 <= self.ridge < np.inf):
             raise ValueError(f"ridge={self.ridge!r} must be a number that is at least 0")
-        a = self.shrinkage
-        if not (a is None or a == "auto" or (isinstance(a, Real) and 0 <= a <= 1)):
-            raise ValueError(f'shrinkage={a!r} must be None, "auto" or a number from 0 to 1')
-        if self.correlation not in ("auto", "pearson", "spearman"):
-            raise ValueError(f'correlation={self.correlation!r} must be "auto", "pearson" or "spearman"')
+        check_shrinkage(self.shrinkage)
         block_models(self.block_model)  # refuses an unknown one
         check_common(self.common_factors)
-
-    def _needs_complete_rows(self) -> str | None:
-        """The setting that needs complete rows, if there is one."""
-        for name, values in (("assume_centered", (True,)), ("shrinkage", ("auto", 1)), ("correlation", ("spearman",))):
-            if getattr(self, name) in values:
-                return f"{name}={getattr(self, name)!r}"
-        return None
 
     def _warn(self, converged: bool, n_rows: float) -> None:
         messages = list[Warning]()
@@ -488,15 +442,3 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         check_is_fitted(self, "blocks_")
         rows: FloatArray = matrix(self, X, allow_missing=True, reset=False)
         return rows.astype(self.location_.dtype, copy=False)
-
-
-def _ledoit_wolf(R: FloatArray, squares: FloatArray, n_rows: float) -> float:
-    """Ledoit and Wolf's shrinkage of a correlation block to the identity.
-
-    (mean ‖y‖⁴ − ‖R‖²) / (N ‖R − I‖²), at most 1; a column alone has nothing to shrink.
-    """
-    distance = float(((R - np.eye(len(R))) ** 2).sum())
-    if distance <= 0:
-        return 0.0
-    noise = float((squares.sum(axis=1) ** 2).sum() - (R**2).sum()) / n_rows
-    return float(np.clip(noise / distance, 0, 1))

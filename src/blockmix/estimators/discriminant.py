@@ -10,6 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -34,6 +35,7 @@ _ROWS_PER_COLUMN, _SHRINKAGE = 3, 0.1  # rows from which a shared covariance is 
 _OF_CLUSTERS = ("lower likelihood", "may be outliers", "of the start")  # warnings about clusters that had to be found
 
 
+@dataclass(eq=False, repr=False)
 class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
     """Classifier that learns which columns vary together within each class.
 
@@ -70,30 +72,17 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
     (1.0, True)
     """
 
-    def __init__(
-        self,
-        n_column_groups: int | Sequence[int] | str | Rule = "auto",
-        *,
-        grouping: str | Grouping = "hierarchical",
-        block_model: str | int | BlockModel = "auto",
-        common_factors: int | str = "auto",
-        shared_covariance: bool | str = "auto",
-        tails: str = "auto",
-        shrinkage: float | None = None,
-        tol: float = 1e-4,
-        max_iter: int = 200,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_column_groups = n_column_groups
-        self.grouping = grouping
-        self.block_model = block_model
-        self.common_factors = common_factors
-        self.shared_covariance = shared_covariance
-        self.tails = tails
-        self.shrinkage = shrinkage
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    n_column_groups: int | Sequence[int] | str | Rule = "auto"
+    _: KW_ONLY
+    grouping: str | Grouping = "hierarchical"
+    block_model: str | int | BlockModel = "auto"
+    common_factors: int | str = "auto"
+    shared_covariance: bool | str = "auto"
+    tails: str = "auto"
+    shrinkage: float | None = None
+    tol: float = 1e-4
+    max_iter: int = 200
+    random_state: RandomState = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

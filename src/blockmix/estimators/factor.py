@@ -6,7 +6,7 @@ compares its model with this one (section 4); docs/factor.md explains the letter
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ _LETTERS = ("UC", "UCI", "UC", "UC")
 _MIN_NOISE = 1e-7
 
 
+@dataclass(eq=False, repr=False)
 class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     """Clusters of rows and, within each, groups of columns that follow one common factor.
 
@@ -113,31 +114,16 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
            [0, 0, 1, 1]])
     """
 
-    _parameters: FactorParameters
-    _letters: str
-
-    def __init__(
-        self,
-        n_components: int = 1,
-        n_column_groups: int = 2,
-        *,
-        model: str = "UCUU",
-        standardize: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 200,
-        n_init: int = 1,
-        init: str | ArrayLike = "auto",
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_column_groups = n_column_groups
-        self.model = model
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init = init
-        self.random_state = random_state
+    n_components: int = 1
+    n_column_groups: int = 2
+    _: KW_ONLY
+    model: str = "UCUU"
+    standardize: bool = True
+    tol: float = 1e-4
+    max_iter: int = 200
+    n_init: int = 1
+    init: str | ArrayLike = "auto"
+    random_state: RandomState = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

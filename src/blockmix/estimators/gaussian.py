@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -49,6 +49,7 @@ _SMALL = 0.2  # of an equal share of the rows, below which a component is looked
 _WIDE = 10.0  # times the variance of the other components, from which its rows may be outliers
 
 
+@dataclass(eq=False, repr=False)
 class GaussianBiclustering(Mixture[Parameters, Statistics]):
     """Clusters of rows and, within each, groups of columns that vary together.
 
@@ -174,43 +175,25 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
            [0, 0, 1, 1]])
     """
 
-    _parameters: Parameters
     _ridge = 1e-9  # keeps covariances invertible; relative to the overall variance of each column
     _switches = ("shared_covariance",)
     _describe = staticmethod(outliers_of)
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        n_column_groups: int | Partition | Sequence[int | Partition] | str | Rule = "auto",
-        *,
-        grouping: str | Grouping = "hierarchical",
-        block_model: str | int | BlockModel = "auto",
-        common_factors: int | str = "auto",
-        shared_covariance: bool = False,
-        tails: str = "normal",
-        columns: str = "linear",
-        shrinkage: float | None = None,
-        tol: float = 1e-4,
-        max_iter: int = 200,
-        n_init: int = 1,
-        init: str | ArrayLike = "auto",
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_column_groups = n_column_groups
-        self.grouping = grouping
-        self.block_model = block_model
-        self.common_factors = common_factors
-        self.shared_covariance = shared_covariance
-        self.tails = tails
-        self.columns = columns
-        self.shrinkage = shrinkage
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init = init
-        self.random_state = random_state
+    n_components: int = 1
+    n_column_groups: int | Partition | Sequence[int | Partition] | str | Rule = "auto"
+    _: KW_ONLY
+    grouping: str | Grouping = "hierarchical"
+    block_model: str | int | BlockModel = "auto"
+    common_factors: int | str = "auto"
+    shared_covariance: bool = False
+    tails: str = "normal"
+    columns: str = "linear"
+    shrinkage: float | None = None
+    tol: float = 1e-4
+    max_iter: int = 200
+    n_init: int = 1
+    init: str | ArrayLike = "auto"
+    random_state: RandomState = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -401,8 +384,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
         if self.columns not in ("linear", "power"):
             raise ValueError(f'columns={self.columns!r} must be "linear" or "power"')
-        if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
-            raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
+        check_shrinkage(self.shrinkage)
 
     def _scorer(self) -> Scorer:
         return partial(_score, parameters=self._parameters)
@@ -592,6 +574,12 @@ def given_groups(given: object, p: int, name: str) -> int | Partition:
     if given.n_columns != p:
         raise ValueError(f"{name} is a partition of {given.n_columns} columns, but X has {p}")
     return given
+
+
+def check_shrinkage(value: object) -> None:
+    """Refuse a shrinkage that is neither None nor a number below 1."""
+    if value is not None and not (isinstance(value, Real) and 0 <= float(value) < 1):
+        raise ValueError(f"shrinkage={value!r} must be None or a number from 0 up to, but not, 1")
 
 
 def check_common(value: object) -> None:

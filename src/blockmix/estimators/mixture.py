@@ -604,11 +604,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         view, title = self._view(X, component), named(self, "cluster", component)
         return plotting.dendrogram(view.tree, view.partition.n_groups, names=column_names(self), title=title, ax=ax)
 
-    def plot_groups(self, *, ax: Axes | None = None) -> Axes:
-        """Column groups of all components side by side, with the columns that change group marked."""
-        check_is_fitted(self)
-        return plotting.group_comparison(self.column_labels_, names=column_names(self), ax=ax)
-
     def plot_associations(self, X: Any, traits: Any, *, ax: Axes | None = None) -> Axes:
         """Clusters and scores against traits as a heat map of `associate`, with a star where q is below 0.05."""
         return plotting.association_heatmap(self.associate(X, traits), ax=ax)

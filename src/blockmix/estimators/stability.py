@@ -14,12 +14,11 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics.cluster import contingency_matrix
 
-from blockmix import plotting
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows.files import needed
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 T = TypeVar("T")
 NOTE = (
@@ -142,15 +141,6 @@ class Stability:
     def clusters_to_frame(self) -> Any:
         """The clusters as a pandas data frame, one row per cluster; empty without refits."""
         return needed("pandas", "app").DataFrame(self.clusters or (), columns=ClusterStability._fields)
-
-    def plot_pairs(self, component: int = 0, *, ax: Axes | None = None) -> Axes:
-        """Heat map of the shares of resamples in which two columns are together, in group order."""
-        n = len(self.partitions)
-        if not 0 <= component < max(n, len(self.clusters or ())):
-            raise ValueError(f"component={component} must be from 0 to {n - 1}")
-        g, title = (component, f"cluster {component + 1}") if n > 1 else (0, "")
-        groups = self.partitions[g]
-        return plotting.correlation_heatmap(self.pairs[g], groups, names=self.names, title=title, shares=True, ax=ax)
 
     def words(self, group: GroupStability) -> str:
         """The line that a page or a terminal shows for a group: "5 columns always together, alcohol joins in 64"."""

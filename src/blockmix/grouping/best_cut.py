@@ -8,7 +8,7 @@ pass from the leaves to the root, whatever their height.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 
@@ -23,6 +23,7 @@ from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, bic_p
 Forbidden: TypeAlias = Callable[[FloatArray], BoolArray]
 
 
+@dataclass(eq=False, repr=False)
 class BestCut(BaseEstimator):
     """The cut of the tree, and the shapes of its blocks, with the largest objective.
 
@@ -45,8 +46,7 @@ class BestCut(BaseEstimator):
     3
     """
 
-    def __init__(self, block_model: str | int | BlockModel | Sequence[BlockModel] = "auto") -> None:
-        self.block_model = block_model
+    block_model: str | int | BlockModel | Sequence[BlockModel] = "auto"
 
     def choose(self, S: Covariance, n_rows: float, grouping: Grouping, price: float | None = None) -> Proposal:
         """Take the best cut at this price.

@@ -7,6 +7,8 @@ blocks merge, so most of its runs lose groups.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg.blas import dtrsv
 from sklearn.base import BaseEstimator
@@ -21,6 +23,7 @@ from blockmix.partition import FloatArray, IntArray, Partition
 TOLERANCE = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class GreedyGrouping(BaseEstimator):
     """Greedy maximization of −½ Σ_k log|S_kk| over partitions into K groups.
 
@@ -36,8 +39,7 @@ class GreedyGrouping(BaseEstimator):
     array([0, 0, 1])
     """
 
-    def __init__(self, max_sweeps: int = 100) -> None:
-        self.max_sweeps = max_sweeps
+    max_sweeps: int = 100
 
     def group(self, S: FloatArray, n_groups: int, n_rows: float = np.inf) -> Proposal:
         """Improve the principal-component start until no single move helps; n_rows is not used."""

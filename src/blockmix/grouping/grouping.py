@@ -106,6 +106,7 @@ def check_n_groups(n_groups: object, p: int, name: str = "n_groups") -> int:
     return number
 
 
+@dataclass(eq=False, repr=False)
 class HierarchicalGrouping(BaseEstimator):
     """Agglomerative grouping of columns.
 
@@ -124,9 +125,8 @@ class HierarchicalGrouping(BaseEstimator):
     array([0, 0, 1])
     """
 
-    def __init__(self, linkage: str = "average", distance: str = "correlation") -> None:
-        self.linkage = linkage
-        self.distance = distance
+    linkage: str = "average"
+    distance: str = "correlation"
 
     def group(self, S: Covariance, n_groups: int, n_rows: float = np.inf) -> Proposal:
         """Cut the tree of S into exactly n_groups groups; n_rows is not used."""

@@ -28,6 +28,7 @@ _FLOOR = 0.1
 _SOFT = 0.01
 
 
+@dataclass(eq=False, repr=False)
 class RelaxedGrouping(BaseEstimator):
     """Maximize ½ log|Θ| − ½ tr(Θ R) + γ (‖D‖² − p) + λ log|DᵀD| over D ≥ 0 with rows that sum to 1.
 
@@ -65,23 +66,13 @@ class RelaxedGrouping(BaseEstimator):
     array([0, 0, 1])
     """
 
-    def __init__(
-        self,
-        gamma: float = 0.2,
-        lam: float = 1.0,
-        step_size: float = 0.1,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        n_init: int = 20,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.gamma = gamma
-        self.lam = lam
-        self.step_size = step_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
+    gamma: float = 0.2
+    lam: float = 1.0
+    step_size: float = 0.1
+    max_iter: int = 500
+    tol: float = 1e-6
+    n_init: int = 20
+    random_state: int | np.random.RandomState | None = 0
 
     def group(self, S: FloatArray, n_groups: int, n_rows: float = np.inf) -> Proposal:
         """Ascend from every start and round the D of the highest objective to exactly n_groups groups."""

@@ -22,6 +22,7 @@ _CHUNK = 512
 _HUNDREDS, _ALONE, _MANY, _LEAST = 100, 0.8, 2000, 0.05
 
 
+@dataclass(eq=False, repr=False)
 class SilhouetteRule(BaseEstimator):
     """The number of groups with the largest mean silhouette (paper, section 2.6).
 
@@ -40,9 +41,8 @@ class SilhouetteRule(BaseEstimator):
     3
     """
 
-    def __init__(self, candidates: Iterable[int] | None = None, center: int | None = None) -> None:
-        self.candidates = candidates
-        self.center = center
+    candidates: Iterable[int] | None = None
+    center: int | None = None
 
     def choose(self, S: FloatArray, n_rows: float, grouping: Grouping, price: float | None = None) -> Proposal:
         """Take the cut with the largest silhouette; `price` is not used.

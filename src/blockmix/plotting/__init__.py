@@ -5,7 +5,7 @@ color-blind safe, signed data are centered at zero, and tables with thousands of
 a figure. matplotlib is imported with the first figure.
 """
 
-from blockmix.plotting.curves import dendrogram, group_comparison, row_map, selection_curve
+from blockmix.plotting.curves import dendrogram, row_map, selection_curve
 from blockmix.plotting.heatmaps import (
     association_heatmap,
     checkerboard,
@@ -23,7 +23,6 @@ __all__ = [
     "correlation_heatmap",
     "correlation_pair",
     "dendrogram",
-    "group_comparison",
     "importance_heatmap",
     "linked_correlations",
     "means_heatmap",

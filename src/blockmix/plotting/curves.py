@@ -1,7 +1,4 @@
-"""Curves: the tree of the columns, criteria by number of components, the map of the rows; and the column groups.
-
-The column groups of several components stand side by side, with the columns that change group marked.
-"""
+"""Curves: the tree of the columns, criteria by number of components, and the map of the rows."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ import numpy as np
 from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.plotting.style import CLUSTERS, axes_or_new, current, group_color, name_columns, points
-from blockmix.plotting.views import aligned_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,47 +126,6 @@ def _finished(ax: Axes, label: str, title: str = "") -> Axes:
     ax.set_ylabel(label)
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_title(title)
-    return ax
-
-
-def group_comparison(column_labels: IntArray, *, names: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
-    """Column groups of each cluster; groups that share most columns have the same number and color.
-
-    A column alone is gray. The row "moves" marks the columns whose number differs between clusters.
-
-    Parameters
-    ----------
-    column_labels : array of shape (G, p)
-        Group of each column in each component.
-    names : sequence of str, optional
-        Column names; shown, like the letters, up to 60 columns.
-    ax : Axes, optional
-    """
-    families = aligned_labels(column_labels)
-    G, p = families.shape
-    ax = axes_or_new(ax, max(5.0, min(12.0, 1.5 + 0.3 * p)), 1.6 + 0.4 * G)  # first, as in `dendrogram`
-    from matplotlib.colors import to_rgb
-
-    order = np.lexsort(families[::-1])
-    families = families[:, order]
-    moves = (families != families[0]).any(axis=0)
-    sizes = [np.bincount(row) for row in families]
-    colors = [[group_color(int(k), int(sizes[g][k])) for k in row] for g, row in enumerate(families)]
-    pixels = np.array([[to_rgb(color) for color in line] for line in colors])
-    ax.imshow(pixels, aspect="auto", interpolation="nearest", extent=(-0.5, p - 0.5, G - 0.5, -0.5))
-    strip = (-0.5, p - 0.5, G - 0.1, G - 0.42)
-    ax.imshow(moves[None], cmap="binary", vmin=0, vmax=1, aspect="auto", interpolation="nearest", extent=strip)
-    ax.set_ylim(G - 0.1, -0.5)
-    ax.hlines(np.arange(G) + 0.5, -0.5, p - 0.5, color="white", linewidth=2)
-    if p <= current().names:
-        white: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "weight": "bold"}
-        for g, j in np.ndindex(G, p):
-            number = "" if sizes[g][families[g, j]] == 1 else str(families[g, j] + 1)
-            ax.text(j, g, number, fontsize=points(8), **white)
-    labels = [*(f"Cluster {g + 1}" for g in range(G)), f"moves ({int(moves.sum())})"]
-    ax.set_yticks([*range(G), G - 0.26], labels, fontsize=points(8))
-    ax.tick_params(length=0)
-    name_columns(ax, names, order)
     return ax
 
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.plotting.style import (
-    SHARES,
     SIGNED,
     axes_or_new,
     color_scale,
@@ -34,7 +33,6 @@ def correlation_heatmap(
     *,
     names: Sequence[str] | None = None,
     title: str = "",
-    shares: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
     """Correlation matrix with its columns in group order and a frame around each group.
@@ -48,14 +46,11 @@ def correlation_heatmap(
     names : sequence of str, optional
         Column names; shown up to 60 columns.
     title : str
-    shares : bool
-        Whether these are no correlations but the shares of resamples, from 0 to 1, in which two columns are together.
     ax : Axes, optional
         Where to draw; by default a new figure.
     """
     ax = axes_or_new(ax, 6, 5.5)
-    image = _draw_matrix(ax, R, partition, names, title, shares)
-    color_scale(image, ax, "share of resamples in one group" if shares else "correlation")
+    color_scale(_draw_matrix(ax, R, partition, names, title), ax, "correlation")
     return ax
 
 
@@ -137,10 +132,8 @@ def linked_correlations(
     return np.asarray(axes)
 
 
-def _draw_matrix(
-    ax: Axes, R: FloatArray, partition: Partition, names: Sequence[str] | None, title: str, shares: bool = False
-) -> Any:
-    """Draw a matrix in group order, of correlations or of shares from 0 to 1."""
+def _draw_matrix(ax: Axes, R: FloatArray, partition: Partition, names: Sequence[str] | None, title: str) -> Any:
+    """Draw a matrix of correlations in group order."""
     from matplotlib.patches import Rectangle
 
     p, order = partition.n_columns, partition.order
@@ -149,8 +142,7 @@ def _draw_matrix(
     m = min(p, MAX_PIXELS)
     cells = np.arange(m + 1) * p // m
     values = binned(R[np.ix_(order, order)], cells, cells)
-    map_name, lowest = (SHARES, 0.0) if shares else (SIGNED, -1.0)
-    image = ax.imshow(_sharp(values), cmap=map_name, vmin=lowest, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
+    image = ax.imshow(_sharp(values), cmap=SIGNED, vmin=-1, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
     column = ax.get_window_extent().width * 72 / (ax.figure.dpi * p)  # width in points
     for start, size in zip(_borders(partition.sizes), partition.sizes, strict=False):
         # Frames around many single columns, or wider than a tenth of their block, would hide the picture.

@@ -40,7 +40,7 @@ class Style:
 # Okabe and Ito's colors, slightly muted, and two more. Blue is negative, red positive; color-blind safe.
 GROUPS = ("#0072b2", "#d55e00", "#009e73", "#b5578c", "#b58900", "#3f9fcf", "#7a5ea8", "#8a6d3b")
 CLUSTERS = ("#3b6fd4", "#e2951b", "#d9483b", "#2a9d8f", "#9b59d0", "#8d6e52", "#e26fa8", "#6f9a24")
-SIGNED, SHARES = "RdBu_r", "Blues"  # color maps of values around zero, and of values from 0 to 1
+SIGNED = "RdBu_r"  # color map of values around zero
 STYLES = {
     "screen": Style("#a9aeb5", 60, 1.0, None),
     "paper": Style("#cfcfcf", 40, 0.7, 85 / 25.4),  # one column of a journal
