@@ -16,7 +16,7 @@ from blockmix import FactorBiclustering
 from blockmix.em.factor import FactorModel, FactorParameters
 from blockmix.em.factor_family import FactorFamily
 from blockmix.em.loop import LoopResult, LoopState, run
-from blockmix.estimators.mixture import FitWarning
+from blockmix.estimators.fitting import FitWarning
 from blockmix.rows import ArrayRows
 
 MODELS = [*("".join(letters) for letters in product("UC", repeat=4)), "UIUU", "CIUU", "UICU", "UIUC", "CICC"]

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from strategies import Matrix, block_rows
 
 from blockmix import GaussianBiclustering
-from blockmix.estimators.mixture import FitWarning
+from blockmix.estimators.fitting import FitWarning
 from blockmix.partition import Partition
 
 TRUTH = (Partition([0, 0, 0, 1, 1, 1]), Partition([0, 1, 0, 1, 0, 1]))

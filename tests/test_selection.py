@@ -17,8 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from blockmix.candidates import SelectionRow, agreed
 from blockmix.estimators.factor import FactorBiclustering
+from blockmix.estimators.fitting import FitWarning
 from blockmix.estimators.gaussian import GaussianBiclustering
-from blockmix.estimators.mixture import FitWarning, Mixture
+from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.resampling import drawn_like
 from blockmix.grouping import Proposal, SilhouetteRule
 from blockmix.partition import Partition

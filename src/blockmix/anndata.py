@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 import blockmix
-from blockmix.estimators.answer import group_numbers
 from blockmix.estimators.gaussian import GaussianBiclustering
 from blockmix.estimators.scores import axes_of
+from blockmix.estimators.tables import group_numbers
 from blockmix.partition import BoolArray
 from blockmix.rows.files import needed
 

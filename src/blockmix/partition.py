@@ -88,16 +88,6 @@ class Partition:
         """The column indices of each group, ascending."""
         return tuple(np.split(np.argsort(self.labels, kind="stable"), np.cumsum(self.sizes)[:-1]))
 
-    @property
-    def indicator(self) -> FloatArray:
-        """The 0/1 matrix D, shape (p, K)."""
-        return np.eye(self.n_groups)[self.labels]
-
-    @property
-    def n_parameters(self) -> int:
-        """Free entries of a covariance with these blocks, Σ c(c+1)/2."""
-        return int(self.sizes @ (self.sizes + 1)) // 2
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Partition) and np.array_equal(self.labels, other.labels)
 

@@ -22,10 +22,10 @@ from sklearn.utils import check_random_state
 
 from blockmix.candidates import CRITERIA, KINDS, SelectionProgress, SelectionRow, SelectionTable, doubts
 from blockmix.em.loop import Outcome, Progress
-from blockmix.em.powers import power_gain
-from blockmix.em.tails import tail_gains
+from blockmix.em.tails import power_gain, tail_gains
+from blockmix.estimators.fitting import FitWarning
 from blockmix.estimators.gaussian import GaussianBiclustering
-from blockmix.estimators.mixture import FitWarning, Mixture
+from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.resampling import drawn_like, least_stable
 from blockmix.estimators.validation import rows_to_score
 from blockmix.partition import FloatArray

@@ -1,4 +1,4 @@
-"""Moments merge, a weight is a repetition, scale does not reach the correlation; a GramMatrix is the array."""
+"""Moments are NumPy's, a weight is a repetition, scale does not reach the correlation; a GramMatrix is the array."""
 
 from __future__ import annotations
 
@@ -48,26 +48,6 @@ def test_moments_are_numpys(seed: int, n_rows: int) -> None:
     assert_allclose(weighted.scatter / weighted.weight, np.cov(X.T, ddof=0, aweights=weights), rtol=1e-6, atol=1e-8)
 
 
-@given(seeds, st.lists(st.integers(0, 7), min_size=2, max_size=5))
-def test_merged_parts_are_the_whole_in_any_bracketing(seed: int, sizes: list[int]) -> None:
-    # A part may have no rows, or no weight: red without the branch for weight 0, the mean would be 0/0.
-    sizes[0] += 1
-    X = rows(seed, sum(sizes))
-    weights = np.random.default_rng(seed).uniform(0.1, 3, len(X))
-    cuts = np.cumsum(sizes)[:-1]
-    parts = [Moments.of(part, w) for part, w in zip(np.split(X, cuts), np.split(weights, cuts), strict=True)]
-    parts.insert(1, Moments.of(X, np.zeros(len(X))))
-    left, right = parts[0], parts[-1]
-    for part in parts[1:]:
-        left = left.merge(part)
-    for part in parts[-2::-1]:
-        right = part.merge(right)
-    whole = Moments.of(X, weights)
-    assert_same(left, whole)
-    assert_same(right, whole)
-    assert parts[1].merge(Moments.of(X[:0])).weight == 0
-
-
 @given(seeds, st.lists(st.integers(0, 3), min_size=2, max_size=8))
 def test_a_weight_is_a_repetition(seed: int, counts: list[int]) -> None:
     counts[0] += 1
@@ -81,7 +61,7 @@ def test_a_constant_column_has_scatter_zero_exactly(dtype: type[np.floating], n_
     # Red if rows are centered by their mean alone: the mean of 100 times 0.1 is not 0.1.
     X = np.full((n_rows, 2), [0.1, 1e6 / 3], dtype=dtype)
     weights = np.linspace(0.1, 2, n_rows, dtype=dtype)
-    for moments in (Moments.of(X), Moments.of(X, weights), Moments.of(X[:2]).merge(Moments.of(X[2:]))):
+    for moments in (Moments.of(X), Moments.of(X, weights)):
         assert (moments.scatter == 0).all()
         assert np.array_equal(moments.mean, X[0])
 
@@ -94,7 +74,7 @@ def test_float32_stays_float32_and_its_means_of_many_rows_are_right(weights: typ
     w = None if weights is None else np.full(len(X), 0.5, dtype=weights)
     moments = Moments.of(X, w)
     assert_allclose(moments.mean, X.mean(axis=0, dtype=float), rtol=3e-7 if w is None else 1e-4)
-    deviations, R = moments.merge(moments).standardized(1e-6)
+    deviations, R = moments.standardized(1e-6)
     assert moments.mean.dtype == moments.scatter.dtype == deviations.dtype == R.dtype == np.float32
 
 
@@ -198,7 +178,7 @@ WIDE: list[Any] = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.fitting.FitWarning")
 @pytest.mark.parametrize("model", WIDE, ids=str)
 def test_a_wide_fit_is_that_of_the_dense_way(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X = few_rows(1, 24, 420)

@@ -157,7 +157,7 @@ def test_replicate_prints_verdicts_and_writes_no_file_twice(saved: str) -> None:
     lines = lines_of("held.csv")
     assert {line["verdict"] for line in lines} <= {"holds", "unclear", "changed", "not found", "too few rows"}
     assert {line["cluster"] for line in lines} == {"1", "2", "3"} and lines[0]["verdict"] in done
-    assert done.count("cluster ") >= 3
+    assert "distance" in done
     assert "held.csv exists already" in fails("replicate", saved, "half.csv", "--out", "held.csv")
 
 

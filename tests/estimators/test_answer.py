@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, SelectionTable, load, select
-from blockmix.estimators.answer import Centers, answer, group_numbers, label_numbers, ranged
+from blockmix.estimators.answer import Centers, answer
 from blockmix.estimators.resampling import quick_stability
+from blockmix.estimators.tables import group_numbers, label_numbers, ranged
 
 LABELS = np.repeat([0, 1, 2], [60, 40, 20])
 NAMES = ["sad_1", "sad_2", "sad_3", "calm_1", "calm_2", "calm_3", "age"]

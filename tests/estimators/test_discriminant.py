@@ -16,11 +16,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from blockmix import BlockDiscriminantAnalysis, load
-from blockmix.estimators.mixture import FitWarning
+from blockmix.estimators.fitting import FitWarning
 from blockmix.partition import FloatArray, IntArray
 
 
-@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.fitting.FitWarning")
 @parametrize_with_checks([BlockDiscriminantAnalysis()])
 def test_scikit_learns_checks(estimator: BlockDiscriminantAnalysis, check: Callable[[object], None]) -> None:
     check(estimator)
@@ -65,7 +65,7 @@ def test_the_objective_of_labelled_rows_is_that_of_their_classes() -> None:
     assert mixture.row_labels_.tolist() == y.tolist()
 
 
-@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")  # few of the rows have labels
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.fitting.FitWarning")  # few of the rows have labels
 @pytest.mark.parametrize("tails", ["t", "normal"])
 @pytest.mark.parametrize("shared", [True, False])
 def test_unknown_rows_take_part_and_the_trace_does_not_fall(tails: str, shared: bool) -> None:

@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from blockmix import GaussianBiclustering
 from blockmix.em.block import BlockFamily
 from blockmix.em.loop import Progress
-from blockmix.estimators.mixture import FitWarning
+from blockmix.estimators.fitting import FitWarning
 from blockmix.starts import default
 
 
@@ -127,7 +127,7 @@ def interrupt_at(count: int) -> Callable[[Progress], None]:
         ({"init": "auto", "n_init": 2}, 3),
     ],
 )
-@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.fitting.FitWarning")
 def test_an_interrupt_leaves_a_usable_mixture(options: dict[str, Any], count: int) -> None:
     X = table(apart=1.0)
     model = Fit(3, 2, random_state=0, tol=1e-9, **options)

@@ -20,7 +20,7 @@ from strategies import SPARSE_CHECKS, Matrix
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, Partition, load, select
 from blockmix.em.loop import Progress
-from blockmix.estimators.mixture import FitWarning
+from blockmix.estimators.fitting import FitWarning
 from experiments import designs
 from experiments.losses import mape
 
@@ -30,7 +30,7 @@ from experiments.losses import mape
     expected_failed_checks=lambda estimator: SPARSE_CHECKS,
 )
 @pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::blockmix.estimators.mixture.FitWarning"
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::blockmix.estimators.fitting.FitWarning"
 )
 def test_scikit_learns_contract(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -39,7 +39,7 @@ def cannot_pass(estimator: GaussianBiclustering) -> dict[str, str]:
 @pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",
     "ignore::blockmix.GroupingWarning",
-    "ignore::blockmix.estimators.mixture.FitWarning",  # the checks fit two components to one cluster
+    "ignore::blockmix.estimators.fitting.FitWarning",  # the checks fit two components to one cluster
 )
 @parametrize_with_checks([Fit(**parameters) for parameters in CONTRACT], expected_failed_checks=cannot_pass)
 def test_scikit_learns_checks(estimator: GaussianBiclustering, check: Callable[[object], None]) -> None:

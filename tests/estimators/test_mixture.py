@@ -15,7 +15,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 from strategies import Matrix, seeds
 
-from blockmix.estimators.mixture import Mixture, Scorer
+from blockmix.estimators.fitting import Scorer
+from blockmix.estimators.mixture import Mixture
 
 WEIGHTS = np.array([0.2, 0.5, 0.3])
 MEANS = np.array([[0.0, 0.0, 0.0, 0.0], [4.0, 0.0, 1.0, 0.0], [0.0, 4.0, 0.0, -1.0]])

@@ -258,7 +258,7 @@ WEIGHTS, MEANS, BLOCKS = "_parameters/weights", "_parameters/means", "_parameter
         ("factor", "location_", lambda a: a[:5], "location_ has shape (5,) instead of (6,)"),
         ("factor", "_letters", "UCUX", "model='UCUX' must be four letters"),
         ("covariance", "location_", put(0, np.nan), "location_ holds other than finite numbers"),
-        ("covariance", "shrinkage_", lambda a: a[:2], "partition_.labels holds impossible labels"),
+        ("covariance", "partition_/labels", lambda a: a[:3], "partition_.labels has shape (3,) instead of (6,)"),
         ("covariance", "blocks_/factors", lambda L: L[:2], "blocks are not 12 finite numbers"),
         ("covariance", "blocks_/factors", lambda L: L.astype("f4"), "blocks are not 12 finite numbers"),
         ("topics", "topics_", [], "IndexError: "),

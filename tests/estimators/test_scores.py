@@ -49,7 +49,7 @@ def test_the_score_of_a_one_factor_block_is_the_posterior_mean_of_the_factor() -
     assert abs(np.corrcoef(score, u)[0, 1]) == pytest.approx((a / (1 + a)) ** 0.5, abs=0.02)
 
 
-@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")  # negative correlations, of UCUU
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.fitting.FitWarning")  # negative correlations, of UCUU
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_have_mean_0_and_variance_1_in_their_component_and_go_with_their_columns(name: str) -> None:
     X = table(400)
@@ -69,7 +69,7 @@ def test_scores_have_mean_0_and_variance_1_in_their_component_and_go_with_their_
             assert signs.sum() >= 0
 
 
-@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.fitting.FitWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_units_and_order_of_the_columns_do_not_matter(name: str) -> None:
     X, order = table(300), np.random.default_rng(0).permutation(6)

@@ -287,7 +287,7 @@ def test_extreme_documents_make_no_topics_of_their_own() -> None:
     assert min(topic.size for topic in topics(smoothing=False).fit(weights).topics_) > 50
 
 
-@pytest.mark.filterwarnings("ignore::blockmix.estimators.mixture.FitWarning")
+@pytest.mark.filterwarnings("ignore::blockmix.estimators.fitting.FitWarning")
 def test_a_topic_without_documents_comes_last_and_is_blank() -> None:
     weights = np.repeat(np.random.default_rng(0).gamma(1.0, 1.0, (2, 6)), 20, axis=0)
     found = topics(n_topics=3, n_term_groups=3, smoothing=False).fit(weights, np.repeat([1, 5], 20))

@@ -121,7 +121,7 @@ def test_with_the_printed_sign_the_trivial_solution_is_the_best() -> None:
     design = sigma_a()
     R = correlation(design.covariance)
     binary = np.stack([np.eye(3)[labels] for labels in oracles.set_partitions(8, 3)])
-    truth = design.partition.indicator
+    truth = np.eye(design.partition.n_groups)[design.partition.labels]
     distance = np.array([1e-1, 1e-2, 1e-4])
     towards_trivial = 1 / 3 + distance[:, None, None] * (truth - 1 / 3)
     printed, ours = Relaxation.of(R, 0.2, -1.0), Relaxation.of(R, 0.2, 1.0)

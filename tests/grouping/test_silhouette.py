@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import Matrix, covariances, partitions, singular_covariances
+from strategies import Matrix, covariances, singular_covariances
 
 from blockmix.blocks.moments import correlation
 from blockmix.grouping import HierarchicalGrouping, SilhouetteRule
-from blockmix.grouping import silhouette as module
-from blockmix.grouping.silhouette import silhouette, tree_silhouettes
-from blockmix.partition import Partition
+from blockmix.grouping.rules import tree_silhouettes
 
 any_covariance = st.one_of(covariances(), singular_covariances())
 TREES = [
@@ -30,13 +28,6 @@ def distances_of(R: Matrix) -> Matrix:
     return distances
 
 
-@given(any_covariance, st.data())
-def test_a_partition_has_scikit_learns_silhouette(S: Matrix, data: st.DataObject) -> None:
-    R = correlation(S)
-    partition = data.draw(partitions(len(S)))
-    assert silhouette(R, partition) == pytest.approx(oracles.silhouette(distances_of(R), partition.labels), abs=1e-9)
-
-
 @given(any_covariance, st.sampled_from(["average", "single", "complete"]))
 def test_every_cut_of_a_tree_has_scikit_learns_silhouette(S: Matrix, linkage: str) -> None:
     # Red if the nearest group is not looked for again where it was one of the two that merged.
@@ -47,14 +38,12 @@ def test_every_cut_of_a_tree_has_scikit_learns_silhouette(S: Matrix, linkage: st
     assert_allclose(tree_silhouettes(distances, tree), [0, *expected], atol=1e-9)
 
 
-def test_chunks_do_not_matter_and_distances_are_not_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distances_are_not_written_to() -> None:
     R = correlation(np.cov(np.random.default_rng(0).standard_normal((30, 11)).T))
-    partition, distances = Partition([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 3]), distances_of(R)
-    whole, before = silhouette(R, partition), distances.copy()
+    distances = distances_of(R)
+    before = distances.copy()
     tree_silhouettes(distances, HierarchicalGrouping().tree(R))
     assert np.array_equal(distances, before)
-    monkeypatch.setattr(module, "_CHUNK", 3)
-    assert silhouette(R, partition) == pytest.approx(whole, abs=1e-12)
 
 
 @pytest.mark.parametrize("p", [1, 2, 3])
@@ -62,7 +51,6 @@ def test_smallest_tables(p: int) -> None:
     R = np.eye(p) + 0.5 * (1 - np.eye(p))
     tree = HierarchicalGrouping().tree(R)
     assert tree_silhouettes(distances_of(R), tree).tolist() == [0] * (p + 1)
-    assert silhouette(R, Partition.single(p)) == silhouette(R, Partition.separate(p)) == 0
 
 
 @given(covariances(min_p=3), st.sampled_from(TREES), st.data())

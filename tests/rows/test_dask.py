@@ -122,7 +122,7 @@ def test_only_statistics_travel() -> None:
     fetched: list[Any] = []
 
     def finished(key: Any, result: Any, dsk: Any, state: Any, worker: Any) -> None:
-        if str(key).startswith("blockmix-add"):
+        if str(key).startswith("total-"):
             fetched.append(result)
 
     from dask.callbacks import Callback

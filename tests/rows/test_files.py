@@ -120,7 +120,7 @@ def test_every_row_that_counts_is_drawn_as_often() -> None:
 def test_a_start_from_a_sample_ends_where_the_start_from_all_rows_ends(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blockmix.estimators.mixture._SAMPLE_ROWS", 250)
+    monkeypatch.setattr("blockmix.estimators.fitting._SAMPLE_ROWS", 250)
     X = table(1000)
     settings: dict[str, Any] = {"tol": 1e-8, "max_iter": 1000, "random_state": 0, "rounding": False, "init": "kmeans"}
     whole = Fit(2, 2, **settings).fit(X)
@@ -130,7 +130,7 @@ def test_a_start_from_a_sample_ends_where_the_start_from_all_rows_ends(
 
 
 def test_a_given_start_is_taken_row_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blockmix.estimators.mixture._SAMPLE_ROWS", 100)
+    monkeypatch.setattr("blockmix.estimators.fitting._SAMPLE_ROWS", 100)
     X = table()
     labels = np.where(X[:, 0] > 1, "high", "low")
     for init in (labels, np.random.default_rng(0).dirichlet([1, 1], len(X))):

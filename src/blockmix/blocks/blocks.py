@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dtrtri
 
 from blockmix.blocks.moments import Covariance
@@ -173,23 +172,10 @@ class Blocks:
     loadings: FloatArray | None = None
 
     @classmethod
-    def of(
-        cls,
-        S: Covariance,
-        partition: Partition,
-        shrinkage: ArrayLike = 0.0,
-        given: Mapping[int, FloatArray] | None = None,
-    ) -> Blocks:
-        """Restrict S, shape (p, p), to the blocks of the partition; those of some groups may be given.
-
-        Entries of S off the diagonal are multiplied by 1 − shrinkage, one number or one per group.
-        """
+    def of(cls, S: Covariance, partition: Partition) -> Blocks:
+        """Restrict S, shape (p, p), to the blocks of the partition."""
         layout = Layout((partition,))
-        keep = 1 - np.broadcast_to(np.asarray(shrinkage, dtype=float), partition.n_groups)
-        flat = np.empty(layout.size)
-        for k, group in enumerate(partition.groups):
-            block = given[k] if given and k in given else within(S, group, keep[k])
-            block_of(flat, *layout.blocks[k].tolist())[:] = block
+        flat = np.concatenate([within(S, group).ravel() for group in partition.groups])
         return cls(layout, factorized(layout, flat))
 
     def __getitem__(self, g: int) -> Blocks:

@@ -1,8 +1,7 @@
 """Moments: weight, mean and scatter of a set of rows (paper, section 2.1), and the matrices that they are made of.
 
-Moments of rows give the maximum-likelihood mean and covariance S and the correlation R. Merging the moments of two sets
-of rows gives those of their union, so rows can be read in chunks of any size. A matrix is an array, `DenseMatrix`, or
-for wide tables a `GramMatrix`; both have the same methods. The correlation of ranks is Spearman's.
+Moments of rows give the maximum-likelihood mean and covariance S and the correlation R. A matrix is an array,
+`DenseMatrix`, or for wide tables a `GramMatrix`; both have the same methods. The correlation of ranks is Spearman's.
 """
 
 from __future__ import annotations
@@ -125,11 +124,8 @@ class Moments:
 
     Examples
     --------
-    >>> X = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 8.0]])
-    >>> whole = Moments.of(X)
-    >>> parts = Moments.of(X[:1]).merge(Moments.of(X[1:]))
-    >>> np.allclose(whole.scatter, parts.scatter)
-    True
+    >>> Moments.of(np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 8.0]])).variances.round(3)
+    array([2.667, 8.667])
     """
 
     weight: float
@@ -141,13 +137,10 @@ class Moments:
         """Moments of the rows of X, shape (N, p), in the arithmetic of X; the scatter as a `GramMatrix` if `as_rows`.
 
         The first row is subtracted before averaging, so that a constant column has scatter exactly 0; otherwise the
-        rounding of a mean over 100 rows of 0.1 would look like variation. Without rows the weight is 0.
+        rounding of a mean over 100 rows of 0.1 would look like variation.
         """
         kind = GramMatrix if as_rows else DenseMatrix
         weight = float(len(X) if weights is None else weights.sum(dtype=float))
-        if weight == 0:
-            p = X.shape[1]
-            return cls(0.0, np.zeros(p, dtype=X.dtype), kind.of(np.zeros((1, p), dtype=X.dtype)))
         centered = X - X[0]
         if weights is None:
             # In double precision: NumPy adds a float32 column term by term, which drifts over many rows.
@@ -159,16 +152,6 @@ class Moments:
             centered -= offset
             centered *= np.sqrt(weights)[:, None]
         return cls(weight, X[0] + offset, kind.of(centered))
-
-    def merge(self, other: Moments) -> Moments:
-        """Moments of both sets of rows together, with the pairwise correction for their means."""
-        weight = self.weight + other.weight
-        if weight == 0:
-            return self
-        shift = other.mean - self.mean
-        root = shift.dtype.type(np.sqrt(self.weight * other.weight / weight))
-        scatter = self.scatter + other.scatter + type(self.scatter).of(root * shift[None])
-        return Moments(weight, self.mean + shift * (other.weight / weight), scatter)
 
     @property
     def variances(self) -> FloatArray:

@@ -62,11 +62,9 @@ class BlockModel(Protocol):
 
     def n_parameters(self, c: int) -> int:
         """Free parameters of a block of c columns."""
-        ...
 
     def fit(self, S: FloatArray, start: FloatArray | None = None) -> BlockFit:
         """Best covariance for S, shape (c, c); from a start no worse than the start itself."""
-        ...
 
     def deviances(self, R: Any, tree: FloatArray, span: IntArray, largest: float) -> FloatArray:
         """Deviance of every node of a tree of columns; infinite where the shape is not offered, shape (2p − 1,).
@@ -74,7 +72,6 @@ class BlockModel(Protocol):
         The columns of R, shape (p, p), are in the order of the leaves, and node v holds the columns ``span[v, 0]`` to
         ``span[v, 1]``. Nodes of `largest` columns or more have too few rows for a full block.
         """
-        ...
 
     def choice_price(self, c: int, p: int) -> float:
         """Log-likelihood that the choice among the structures of the shape must earn, for c of p columns.

@@ -16,10 +16,10 @@ from blockmix.command.options import FitOptions, ReadingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import read_table
 from blockmix.command.table import Table
-from blockmix.estimators.answer import group_numbers
 from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.resampling import QUICK, quick_stability
 from blockmix.estimators.stability import Stability
+from blockmix.estimators.tables import group_numbers
 from blockmix.plotting import style
 from blockmix.rows.files import needed
 

@@ -35,8 +35,10 @@ from blockmix.command.options import FitOptions, MixtureOptions, WritingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, available_memory, print_notes
-from blockmix.estimators.answer import answer, label_numbers
-from blockmix.estimators.mixture import Mixture, probabilities, tells_rows_apart
+from blockmix.estimators.answer import answer
+from blockmix.estimators.fitting import probabilities, tells_rows_apart
+from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.tables import label_numbers
 from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray

@@ -18,7 +18,6 @@ from blockmix.blocks.moments import Covariance, as_matrix, correlation
 from blockmix.blocks.shapes import FULL, BlockModel, cheaper_shapes, given_shape
 from blockmix.em.loop import LoopState, Regroup
 from blockmix.em.parameters import Parameters, Prior, log_joint, posterior
-from blockmix.em.powers import best_powers, exponent_price
 from blockmix.em.sweep import (
     EMPTY,
     NO_VARIANCE,
@@ -31,10 +30,10 @@ from blockmix.em.sweep import (
     sweep,
     unit_parameters,
 )
-from blockmix.em.tails import FIRST, expanded, leap
+from blockmix.em.tails import FIRST, best_powers, expanded, leap
 from blockmix.grouping.common_factors import Fit, Scatter, best_common
 from blockmix.grouping.grouping import Grouping, HierarchicalGrouping, Proposal, layout_of, topmost
-from blockmix.partition import FloatArray, IntArray, Partition
+from blockmix.partition import FloatArray, IntArray, Partition, bic_price
 from blockmix.rows import Chunk, Rows
 
 # Gain per row from which degrees of freedom leap, also at the loose tolerance: left to EM it takes 200 sweeps.
@@ -115,7 +114,7 @@ class BlockFamily:
         if self.powered:
             parameters = first._repowered(rows, parameters, sweep(rows, parameters), 0.0)[0] or parameters
         if not self.heavy:
-            memory = frozenset([_digest(z[:])] if self.as_rows else [])
+            memory = frozenset([_digest(z)] if self.as_rows else [])
             return LoopState(parameters, tolerance, memory=memory)
         parameters = replace(parameters, degrees_of_freedom=np.full(G, FIRST))
         # Without this leap EM takes 15 sweeps instead of 4 on normal data.
@@ -142,7 +141,7 @@ class BlockFamily:
         layout = parameters.blocks.layout
         paid = self.price * layout.n_parameters + layout.partition_price if self.price else 0.0
         if parameters.powers is not None:
-            paid += exponent_price(self.total_weight) * parameters.powers.n_exponents
+            paid += bic_price(max(self.total_weight, 2.0)) * parameters.powers.n_exponents
         paid += self.factor_price * parameters.blocks.n_loadings
         return statistics.log_likelihood + self.prior.value(parameters) - paid
 

@@ -64,7 +64,7 @@ class FactorFamily:
     def first(self, rows: Rows, z: FloatArray, tolerance: float) -> LoopState[FactorParameters]:
         """The state after an M-step from responsibilities z, shape (N, G), with the first column groups."""
         parameters = first_parameters(rows, z, first_groups(rows, z, self.model), self.model)
-        return LoopState(parameters, tolerance, memory=frozenset(cut_names(z[:])))
+        return LoopState(parameters, tolerance, memory=frozenset(cut_names(z)))
 
     def layouts(self, n_columns: int, judged: bool) -> dict[str, FactorFamily]:
         """Return the family alone: the number of groups is given."""

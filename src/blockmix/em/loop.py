@@ -37,21 +37,17 @@ class MixtureParameters(Protocol):
     @property
     def weights(self) -> FloatArray:
         """Weights of the components, shape (G,)."""
-        ...
 
     @property
     def means(self) -> FloatArray:
         """Means of the components, shape (G, p)."""
-        ...
 
     @property
     def powers(self) -> Powers | None:
         """Powers of the columns."""
-        ...
 
     def moved(self, weights: FloatArray, means: FloatArray) -> Self:
         """The same covariances with other weights and means."""
-        ...
 
 
 class SweepStatistics(Protocol):
@@ -60,7 +56,6 @@ class SweepStatistics(Protocol):
     @property
     def weight(self) -> FloatArray:
         """Sum of the responsibilities of each component, shape (G,)."""
-        ...
 
 
 P = TypeVar("P", bound=MixtureParameters)
@@ -86,19 +81,14 @@ class Regroup(Generic[P]):
 
 
 class Family(Protocol[P, S]):
-    """A family of mixtures with column groups, made for the rows of one fit; it holds the settings of the model.
-
-    `loose` is the least tolerance per row at which the groups are first revised: exact convergence in groups to come is
-    wasted.
-    """
+    """A family of mixtures with column groups, made for the rows of one fit; it holds the settings of the model."""
 
     @property
-    def loose(self) -> float:  # noqa: D102  see above
-        ...
+    def loose(self) -> float:
+        """Least tolerance per row at which the groups are first revised: no more is worth it in groups to come."""
 
     def first(self, rows: Rows, z: FloatArray, tolerance: float) -> LoopState[P]:
         """The state after an M-step from responsibilities z, shape (N, G), with the first column groups."""
-        ...
 
     def layouts(self, n_columns: int, judged: bool) -> Mapping[str, Family[P, S]]:
         """Return the family with each kind of first column groups worth a start, by name.
@@ -106,38 +96,30 @@ class Family(Protocol[P, S]):
         "one group" and "alone" (every column) are members of the family that other groups are compared with; one group
         only where a full covariance can be judged.
         """
-        ...
 
     def sweep(self, rows: Rows, parameters: P) -> S:
         """E-step: read every row once, and return statistics that add up."""
-        ...
 
     def objective(self, statistics: S, parameters: P) -> float:
         """Log-likelihood + penalties − price of the parameters that a sweep was made with; EM never lowers it."""
-        ...
 
     def maximize(self, statistics: S, parameters: P) -> P:
         """M-step in the present column groups."""
-        ...
 
     def regroup(self, rows: Rows, parameters: P, statistics: S, enough: float, memory: frozenset[str]) -> Regroup[P]:
         """M-step in new column groups where they raise the objective, else in the present ones.
 
         `enough` is the gain from which the groups count as changed.
         """
-        ...
 
     def thin(self, rows: Rows, parameters: P, spare: int = 0) -> IntArray:
         """Components with at most `spare` rows more than they need."""
-        ...
 
     def resting(self, rows: Rows, parameters: P) -> IntArray:
         """Thin components whose likelihood rests on a penalty or a floor."""
-        ...
 
     def log_joint(self, chunk: Chunk, parameters: P) -> FloatArray:
         """Log π_g f_g of the rows of a chunk in standardized columns, shape (m, G)."""
-        ...
 
 
 class Outcome(Enum):
@@ -339,11 +321,9 @@ class States(Protocol):
 
     def state(self, start: str) -> Any:
         """The last state of a start, or None if it has not begun."""
-        ...
 
     def write(self, start: str, state: Any) -> None:
         """Store the state of a start."""
-        ...
 
 
 def multistart(

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
-from blockmix.estimators.answer import group_numbers
+from blockmix.estimators.tables import group_numbers
 from blockmix.estimators.validation import check_whole, matrix
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.plotting.views import correlations_of
@@ -73,13 +73,8 @@ class Comparison:
         return plotting.linked_correlations(*pair, names=self.names, ax=ax)
 
     def __str__(self) -> str:
-        lines = list[str]()
-        for row in self.groups.itertuples():
-            words = f"{row.own}, group {row.group} ({row.columns}): {row.fate} in {row.other}, mean |r| {row.r_own:.2f}"
-            words += f" and {row.r_other:.2f}, difference {row.difference:.2f} ({row.low:.2f} to {row.high:.2f})"
-            tested = "" if np.isnan(row.q) else f", q = {row.q:.2g}{': differs' if row.differs else ''}"
-            lines.append(words + tested)
-        return "\n".join([*lines, self.note])
+        shown = self.groups.drop(columns=["size", "kept", "p"]).round(3)
+        return f"{shown.to_string(index=False)}\n{self.note}"
 
     __repr__ = __str__
 

@@ -19,26 +19,35 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import TransformerTags
-from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
 from blockmix.blocks.blocks import Layout, best_blocks, within
 from blockmix.blocks.moments import Covariance, Moments, as_matrix, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
 from blockmix.em.parameters import Parameters, common_scores, distances, log_joint
-from blockmix.estimators.answer import answer, column_table
+from blockmix.estimators.answer import answer
 from blockmix.estimators.associations import associated
-from blockmix.estimators.gaussian import GaussianBiclustering, check_common, check_shrinkage, common_range, given_groups
-from blockmix.estimators.resampling import covariance_stability
+from blockmix.estimators.gaussian import GaussianBiclustering
+from blockmix.estimators.resampling import stability_of
 from blockmix.estimators.scores import Axis, as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.validation import as_grouping, as_rule, counts, matrix
+from blockmix.estimators.tables import column_table
+from blockmix.estimators.validation import (
+    as_grouping,
+    as_rule,
+    check_common,
+    check_shrinkage,
+    common_range,
+    counts,
+    given_groups,
+    matrix,
+    refuse_attribute,
+)
 from blockmix.grouping import Grouping, GroupingWarning, Proposal, Rule
-from blockmix.grouping.best_cut import takes_gram
 from blockmix.grouping.common_factors import Scatter, best_common
 from blockmix.grouping.grouping import layout_of
 from blockmix.grouping.one_table import OneTableRule, groups_of_rows, too_few_rows
-from blockmix.grouping.silhouette import says_little, split, standing_out
+from blockmix.grouping.rules import says_little, split, standing_out, takes_gram
 from blockmix.partition import (
     FloatArray,
     IntArray,
@@ -137,6 +146,9 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     ridge: float = 1e-6
     shrinkage: float | None = None
     random_state: RandomState = None
+
+    def __getattr__(self, name: str) -> Any:
+        return refuse_attribute(self, name)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -290,25 +302,21 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     @property
     def column_labels_(self) -> IntArray:
         """Group of each column, shape (p,)."""
-        check_is_fitted(self, "partition_")
         return self.partition_.labels
 
     @property
     def n_groups_(self) -> int:
         """Number of groups K."""
-        check_is_fitted(self, "partition_")
         return self.partition_.n_groups
 
     @property
     def groups_(self) -> list[list[str]]:
         """Column names of each group."""
-        check_is_fitted(self, "partition_")
         return grouped_names(self.partition_, column_names(self))
 
     @property
     def common_loadings_(self) -> FloatArray:
         """Loadings of the columns on what all of them share, shape (p, q), in the units of X."""
-        check_is_fitted(self, "blocks_")
         return self.blocks_.common
 
     def common_scores(self, X: ArrayLike) -> FloatArray:
@@ -320,13 +328,11 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     @property
     def covariance_(self) -> FloatArray:
         """The covariance as a dense matrix, shape (p, p)."""
-        check_is_fitted(self, "blocks_")
         return np.asarray(self.blocks_.dense(), dtype=self.location_.dtype)
 
     @property
     def precision_(self) -> FloatArray:
         """The inverse of the covariance, shape (p, p)."""
-        check_is_fitted(self, "blocks_")
         return np.asarray(self.blocks_.precision(), dtype=self.location_.dtype)
 
     def get_precision(self) -> FloatArray:
@@ -353,7 +359,6 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Names of the scores: the column that goes best with each, and how many more there are."""
-        check_is_fitted(self, "blocks_")
         return np.array([axis.name for axis in axes_of(self)], dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
@@ -367,7 +372,6 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
 
     def describe(self, stability: Stability | None = None) -> str:
         """The answer in sentences: the groups of columns and how far to trust them, see `GaussianBiclustering`."""
-        check_is_fitted(self, "partition_")
         return str(answer(self, stability))
 
     def split(self, X: ArrayLike, n_groups: int | None = None) -> Partition:
@@ -380,7 +384,6 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
 
     def column_table(self) -> Any:
         """Column, group, size of the group and loading as a data frame; see `GaussianBiclustering.column_table`."""
-        check_is_fitted(self, "blocks_")
         return column_table(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -403,18 +406,16 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
 
         See `GaussianBiclustering.stability`, of which it has the part about columns.
         """
-        return covariance_stability(self, X, n_resamples, units, sample_weight, random_state, callback)
+        return stability_of(self, X, n_resamples, 0, units, sample_weight, random_state, callback)
 
     def plot_correlations(self, X: ArrayLike, *, ax: Sequence[Axes] | None = None) -> NDArray[Any]:
         """Observed correlation of X and estimated correlation side by side, in group order; returns two Axes."""
-        check_is_fitted(self, "blocks_")
         view = component_view(self.blocks_, self._array(X), None, self)
         assert view.observed is not None
         return plotting.correlation_pair(view.observed, view.estimated, view.partition, names=column_names(self), ax=ax)
 
     def plot_dendrogram(self, *, ax: Axes | None = None) -> Axes:
         """Dendrogram of the columns, cut into the fitted groups."""
-        check_is_fitted(self, "blocks_")
         if self.linkage_ is None:
             raise ValueError('this grouping has no tree: fit with grouping="hierarchical" to draw one')
         return plotting.dendrogram(self.linkage_, self.partition_.n_groups, names=column_names(self), ax=ax)
@@ -424,7 +425,6 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         return plotting.association_heatmap(self.associate(X, traits), ax=ax)
 
     def _scores(self, X: ArrayLike, unknown: float) -> tuple[list[Axis], FloatArray, ArrayRows]:
-        check_is_fitted(self, "blocks_")
         values = matrix(self, X, reset=False)  # missing ones are refused where the fit does, as scikit-learn checks
         rows, axes = ArrayRows.of(values.astype(self.location_.dtype, copy=False)), axes_of(self)
         return axes, scores(rows, axes, self.location_[None], (self.blocks_,), None, unknown), rows
@@ -439,6 +439,5 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         return Parameters(np.ones(1), self.location_[None].astype(float), self.blocks_)
 
     def _array(self, X: ArrayLike) -> FloatArray:
-        check_is_fitted(self, "blocks_")
         rows: FloatArray = matrix(self, X, allow_missing=True, reset=False)
         return rows.astype(self.location_.dtype, copy=False)

@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.shapes import BlockModel
 from blockmix.em.loop import SPARE
+from blockmix.estimators.fitting import FitWarning, fit_by_em
 from blockmix.estimators.gaussian import GaussianBiclustering
-from blockmix.estimators.mixture import FitWarning
 from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import ParameterError, counts, is_elsewhere, matrix
 from blockmix.grouping.grouping import Grouping, Rule
@@ -152,7 +152,8 @@ class BlockDiscriminantAnalysis(ClassifierMixin, BaseEstimator):
         mixture = GaussianBiclustering(**{**given, "n_components": len(self.classes_), **changed})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # given in our words
-            return mixture._fit(X, weights, known=(known, z))
+            fit_by_em(mixture, X, weights, known=(known, z))
+        return mixture
 
     def _in_words(self, message: str) -> str:
         """A warning of the mixture in the words of a classifier."""

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.em.factor import FactorModel, FactorParameters, FactorStatistics, factor_log_joint
 from blockmix.em.factor_family import FactorFamily, negative_groups
 from blockmix.em.loop import LoopResult
-from blockmix.estimators.mixture import WIDE, Mixture, Scorer
+from blockmix.estimators.fitting import WIDE, Scorer
+from blockmix.estimators.mixture import Mixture
 from blockmix.grouping.grouping import check_n_groups
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.rows import Chunk, Rows
@@ -126,7 +126,6 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     random_state: RandomState = None
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
         check_letters(self.model)
 
     def _family(self, rows: Rows, variances: FloatArray) -> FactorFamily:
@@ -178,19 +177,16 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     @property
     def factor_variances_(self) -> FloatArray:
         """Variances t of the factors, for the scaled columns, shape (G, q)."""
-        check_is_fitted(self)
         return self._parameters.factor_variances.astype(self.means_.dtype)
 
     @property
     def noise_variances_(self) -> FloatArray:
         """Variances d of the noise, for the scaled columns, shape (G, p)."""
-        check_is_fitted(self)
         return self._parameters.noise.astype(self.means_.dtype)
 
     @property
     def covariances_(self) -> FloatArray:
         """Covariance of each component in the units of X, shape (G, p, p)."""
-        check_is_fitted(self)
         scaled = self._parameters.covariances * self.scale_[:, None] * self.scale_
         return scaled.astype(self.means_.dtype)
 
@@ -213,19 +209,16 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     @property
     def column_labels_(self) -> IntArray:  # type: ignore[override]
         """Group of each column in each component, shape (G, p)."""
-        check_is_fitted(self)
         return self._parameters.labels
 
     @property
     def n_column_groups_(self) -> IntArray:
         """Number of column groups of each component, shape (G,)."""
-        check_is_fitted(self)
         return np.full(len(self.weights_), self._parameters.factor_variances.shape[1])
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
         """Free parameters: G − 1 weights, Gp means, and the identified entries of T and D."""
-        check_is_fitted(self)
         labels, t = self._parameters.labels, self._parameters.factor_variances
         model = FactorModel.named(self._letters, len(labels), t.shape[1], np.empty(0))
         return len(labels) - 1 + labels.size + model.n_parameters(labels, t)

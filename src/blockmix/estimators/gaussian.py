@@ -9,13 +9,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.blocks.moments import as_matrix, correlation, worth_rows
@@ -30,18 +29,25 @@ from blockmix.em.parameters import (
     log_joint,
     outlier_limits,
     outliers_of,
-    row_distances,
 )
 from blockmix.em.sweep import NO_VARIANCE, Statistics, full_scatter, supporting_rows
+from blockmix.estimators.fitting import WIDE, Scorer, in_component, labelled_rows
 from blockmix.estimators.imputation import conditional_moments, imputed
-from blockmix.estimators.mixture import WIDE, Mixture, Scorer, most_probable
-from blockmix.estimators.resampling import mixture_stability
+from blockmix.estimators.mixture import Mixture
+from blockmix.estimators.resampling import stability_of
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.validation import as_grouping, as_rule, check_whole, rows_to_score
-from blockmix.grouping.best_cut import takes_gram
-from blockmix.grouping.common_factors import MOST
-from blockmix.grouping.grouping import Grouping, Rule, check_n_groups
-from blockmix.grouping.silhouette import Split, says_little, split, standing_out
+from blockmix.estimators.validation import (
+    as_grouping,
+    as_rule,
+    check_common,
+    check_shrinkage,
+    check_whole,
+    common_range,
+    given_groups,
+    rows_to_score,
+)
+from blockmix.grouping.grouping import Grouping, Rule
+from blockmix.grouping.rules import Split, says_little, split, standing_out, takes_gram
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, RandomState, bic_price
 from blockmix.rows import Chunk, Rows, one_blas_thread
 
@@ -176,7 +182,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     """
 
     _ridge = 1e-9  # keeps covariances invertible; relative to the overall variance of each column
-    _switches = ("shared_covariance",)
     _describe = staticmethod(outliers_of)
 
     n_components: int = 1
@@ -210,7 +215,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         row, so that what is computed from the tables varies as much as the missing values leave open (multiple
         imputation). Parameters are those of the fit, whose own uncertainty is not in the draws; `random_state` seeds.
         """
-        check_is_fitted(self)
         if draws is None:
             return imputed(self, X, None, 0)[0]
         check_whole("draws", draws)
@@ -223,7 +227,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         rows a little less, because parameters are taken as known. Infinite where heavy tails leave no variance; not
         for columns with powers.
         """
-        check_is_fitted(self)
         return conditional_moments(self, X)
 
     def split(self, X: Any, n_groups: int | None = None, component: int = 0) -> Partition:
@@ -240,10 +243,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         NaN where the component has fewer than K groups. The sum over the groups is the outlier score of the row. With
         common factors it is the distance of what they leave, and the squares of `common_scores` complete the sum.
         """
-        check_is_fitted(self)
-        distances = partial(_chunk_distances, scorer=self._scorer(), parameters=self._parameters)
-        with one_blas_thread():
-            return np.concatenate(list(rows_to_score(self, X).map(distances)))
+        return self._in_components(X, group_distances)
 
     def stability(
         self,
@@ -275,7 +275,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         callback : callable, optional
             Gets the number of resamples and refits that are done, and that of all.
         """
-        return mixture_stability(self, X, n_resamples, n_refits, units, sample_weight, random_state, callback)
+        return stability_of(self, X, n_resamples, n_refits, units, sample_weight, random_state, callback)
 
     def _family(self, rows: Rows, variances: FloatArray) -> BlockFamily:
         share = rows.total_weight / self.n_components
@@ -378,7 +378,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         return (rule,) * self.n_components, True
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        if not isinstance(self.shared_covariance, (bool, np.bool_)):
+            raise ValueError(f"shared_covariance={self.shared_covariance!r} must be True or False")
         check_common(self.common_factors)
         if self.tails not in ("normal", "t"):
             raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
@@ -399,21 +400,18 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     @property
     def degrees_of_freedom_(self) -> FloatArray:
         """Degrees of freedom of each component, shape (G,); infinite if it is normal."""
-        check_is_fitted(self)
         freedom = self._parameters.degrees_of_freedom
         return np.full(len(self._parameters.weights), np.inf) if freedom is None else freedom
 
     @property
     def powers_(self) -> FloatArray:
         """Exponent of each column, shape (p,); 1 leaves a column as it is."""
-        check_is_fitted(self)
         powers = self._parameters.powers
         return np.ones(self.n_features_in_) if powers is None else powers.exponents
 
     @property
     def centers_(self) -> FloatArray:
         """Centers of the components in the units of X, shape (G, p): means, or medians of columns with a power."""
-        check_is_fitted(self)
         return self._unpowered(self._parameters.means).astype(self.means_.dtype)
 
     def powered(self, X: ArrayLike) -> FloatArray:
@@ -427,7 +425,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     @property
     def outliers_(self) -> BoolArray:
         """Rows of the fit with a score that one normal row in a thousand exceeds, a boolean array of shape (N,)."""
-        check_is_fitted(self)
         limits = self._outlier_limits(new=False)
         # NaN for a row without values, which is not an outlier.
         return np.asarray(self.outlier_scores_ > limits[self.row_labels_, self.n_values_])
@@ -437,11 +434,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
         The limit is higher than for rows of the fit, which the covariances were fitted to.
         """
-        check_is_fitted(self)
-        limits = self._outlier_limits(new=True)
-        beyond = partial(_beyond_limits, scorer=self._scorer(), parameters=self._parameters, limits=limits)
-        with one_blas_thread():
-            return np.concatenate(list(rows_to_score(self, X).map(beyond)))
+        labels, _, found = labelled_rows(self, rows_to_score(self, X))
+        return np.asarray(found["outlier_scores_"] > self._outlier_limits(new=True)[labels, found["n_values_"]])
 
     def _outlier_limits(self, new: bool) -> FloatArray:
         return outlier_limits(self._parameters, self.block_rows_, new)
@@ -449,7 +443,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     @property
     def blocks_(self) -> tuple[Blocks, ...]:
         """Covariance of each component in factored form."""
-        check_is_fitted(self)
         blocks, shared = self._parameters.blocks, self._parameters.blocks.layout.n_sharing
         return tuple(blocks[g] for g in range(0, len(self.weights_), shared)) * shared
 
@@ -461,19 +454,16 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
     @property
     def column_labels_(self) -> IntArray:  # type: ignore[override]
         """Group of each column in each component, shape (G, p)."""
-        check_is_fitted(self)
         return np.stack([partition.labels for partition in self._parameters.blocks.layout.partitions])
 
     @property
     def n_column_groups_(self) -> IntArray:
         """Number of column groups of each component, shape (G,)."""
-        check_is_fitted(self)
         return np.array([partition.n_groups for partition in self._parameters.blocks.layout.partitions])
 
     @property
     def n_parameters_(self) -> int:  # type: ignore[override]
         """Free parameters: G − 1 weights, Gp means, blocks, their common factors, degrees of freedom, exponents."""
-        check_is_fitted(self)
         G, p = len(self.weights_), self.n_features_in_
         tails = 0 if self._parameters.degrees_of_freedom is None else G
         blocks = self._parameters.blocks
@@ -493,10 +483,13 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
         q is the largest number of common factors of a component; a component with fewer has 0 in the others.
         """
-        check_is_fitted(self)
-        scores = partial(_chunk_common_scores, scorer=self._scorer(), parameters=self._parameters)
+        return self._in_components(X, common_scores)
+
+    def _in_components(self, X: Any, function: Callable[[Chunk, IntArray, Parameters], FloatArray]) -> FloatArray:
+        """A function of the rows and of the most probable component of each."""
+        of_chunk = partial(in_component, scorer=self._scorer(), function=function, parameters=self._parameters)
         with one_blas_thread():
-            return np.concatenate(list(rows_to_score(self, X).map(scores)))
+            return np.concatenate(list(rows_to_score(self, X).map(of_chunk)))
 
     @property
     def partition_price_(self) -> float:
@@ -504,13 +497,11 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
 
         See `blockmix.partition.partition_prices`.
         """
-        check_is_fitted(self)
         return self._parameters.blocks.layout.partition_price if self._groups_chosen else 0.0
 
     @property
     def block_shapes_(self) -> tuple[tuple[str, ...], ...]:
         """Shape of the block of each column group, by component: "full", "1 factor", "tree", …."""
-        check_is_fitted(self)
         layout = self._parameters.blocks.layout
         return tuple(tuple(model.name for model in models) for models in layout.models) * layout.n_sharing
 
@@ -521,7 +512,6 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         The columns are those of ``column_labels_ == k``, in order; the q columns of an array are factors. A negative
         loading goes against the group: signs are such that the largest one is positive.
         """
-        check_is_fitted(self)
         layout, states = self._parameters.blocks.layout, self._parameters.blocks.states
         loadings = [
             tuple(model.loadings(states.get(b)) for b, model in enumerate(models, start=int(layout.first[d])))
@@ -551,48 +541,3 @@ def _spread_out(parameters: Parameters, total: float) -> list[str]:
 def _score(chunk: Chunk, parameters: Parameters) -> FloatArray:
     """Log π_g f_g of the rows of a chunk, shape (m, G)."""
     return log_joint(chunk.powered(parameters.powers), parameters.density(chunk.has_missing))[0]
-
-
-def _chunk_distances(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
-    return group_distances(chunk, most_probable(scorer(chunk)), parameters)
-
-
-def _beyond_limits(chunk: Chunk, scorer: Scorer, parameters: Parameters, limits: FloatArray) -> BoolArray:
-    labels = most_probable(scorer(chunk))
-    scores, _ = row_distances(chunk, labels, parameters)
-    return np.asarray(scores > limits[labels, chunk.observed])
-
-
-def _chunk_common_scores(chunk: Chunk, scorer: Scorer, parameters: Parameters) -> FloatArray:
-    return common_scores(chunk, most_probable(scorer(chunk)), parameters)
-
-
-def given_groups(given: object, p: int, name: str) -> int | Partition:
-    """A number of groups of p columns, or the groups, checked."""
-    if not isinstance(given, Partition):
-        return check_n_groups(given, p, name)
-    if given.n_columns != p:
-        raise ValueError(f"{name} is a partition of {given.n_columns} columns, but X has {p}")
-    return given
-
-
-def check_shrinkage(value: object) -> None:
-    """Refuse a shrinkage that is neither None nor a number below 1."""
-    if value is not None and not (isinstance(value, Real) and 0 <= float(value) < 1):
-        raise ValueError(f"shrinkage={value!r} must be None or a number from 0 up to, but not, 1")
-
-
-def check_common(value: object) -> None:
-    """Refuse a number of common factors that is neither "auto" nor a whole number."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
-    if not (whole or (isinstance(value, str) and value == "auto")):
-        raise ValueError(f'common_factors={value!r} must be "auto" or a whole number that is at least 0')
-
-
-def common_range(value: int | str, p: int, chosen: bool) -> tuple[int, int]:
-    """Least and largest number of common factors of p columns, whose groups are chosen or given."""
-    if isinstance(value, str):
-        return 0, min(MOST, p // 4) * chosen  # fewer columns cannot have two groups and a factor on top
-    if value >= p:
-        raise ValueError(f"common_factors={value} must be fewer than the {p} columns of X")
-    return int(value), int(value)

@@ -8,89 +8,46 @@ samples and figures follow from the fitted parameters.
 from __future__ import annotations
 
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import TransformerTags, check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from blockmix import plotting
-from blockmix.em.loop import (
-    MIN_ROWS,
-    Family,
-    LoopResult,
-    Outcome,
-    P,
-    Progress,
-    S,
-    Start,
-    interrupted,
-    multistart,
-)
-from blockmix.estimators.answer import (
-    CLEAR,
-    Centers,
-    answer,
-    column_table,
-    group_numbers,
-    group_scores,
-    named,
-    ranged,
-    row_table,
-)
+from blockmix.em.loop import Family, LoopResult, P, Progress, S
+from blockmix.estimators.answer import Centers, answer, group_scores
 from blockmix.estimators.associations import associated
+from blockmix.estimators.fitting import (
+    Scorer,
+    fit_by_em,
+    labelled,
+    labelled_rows,
+    log_density,
+    most_probable,
+    probabilities,
+)
 from blockmix.estimators.scores import as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
-from blockmix.estimators.validation import check_whole, matrix, rows_to_fit, rows_to_score
+from blockmix.estimators.tables import column_table, group_numbers, named, ranged, row_table
+from blockmix.estimators.validation import matrix, refuse_attribute, rows_to_score
 from blockmix.files.archive import write_vectors
-from blockmix.files.checkpoint import Checkpoint
-from blockmix.partition import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Partition,
-    RandomState,
-    column_names,
-    refuse_constant,
-)
+from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.plotting.views import ComponentView, component_view, row_axes
-from blockmix.rows import EXACT, ArrayRows, Chunk, Resolution, Rows, one_blas_thread
-from blockmix.starts.clusterings import plain_starts
-from blockmix.starts.default import default_starts
+from blockmix.rows import Chunk, Rows, one_blas_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
 
-# Size of the sample that starts are made from where the rows are not in memory.
-_SAMPLE_ROWS = 20_000
-_SAMPLE_NUMBERS = 2**24
-
 _ROWS = 40  # of a figure of means
 
-Scorer = Callable[[Chunk], FloatArray]  # log π_g f_g of the rows of a chunk, in the units of X, shape (m, G)
 T = TypeVar("T")
-
-
-WIDE = (
-    "X has more columns than rows ({} and {}): the likelihood cannot tell which rows belong together, so the clusters "
-    "are those of the start; compare with KMeans"
-)
-
-
-class FitWarning(UserWarning):
-    """The fit ended well, but its clusters may not be what they seem."""
 
 
 class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic[P, S]):
@@ -99,11 +56,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     A bicluster is a pair (component, group): the rows of the component and the columns of the group.
     """
 
-    n_components: int
-    tol: float
-    max_iter: int
-    n_init: int
-    init: str | ArrayLike
     standardize: bool = True  # whether columns are divided by their overall deviation
     random_state: RandomState
     weights_: FloatArray
@@ -113,13 +65,14 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     blocks_: Any
     n_features_in_: int
     n_parameters_: int
-    resolution_: Resolution
-    few_rows_: list[int]
     _parameters: P
-    _switches: tuple[str, ...] = ()  # parameters that are True or False
     _rounding = True  # take a value that several rows share as known only to within the distance to its neighbours
     # Returns more attributes, by name, of the rows of a chunk with these components, each of shape (m,).
     _describe: Callable[..., dict[str, Any]] | None = None
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse values of the parameters that are not those of every mixture."""
 
     @abstractmethod
     def _family(self, rows: Rows, variances: FloatArray) -> Family[P, S]:
@@ -144,6 +97,9 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     @abstractmethod
     def _sample_component(self, g: int, n: int, rng: np.random.RandomState) -> FloatArray:
         """Draw n rows from component g, shape (n, p)."""
+
+    def __getattr__(self, name: str) -> Any:
+        return refuse_attribute(self, name)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -182,137 +138,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         -----
         An interrupt (Ctrl-C) ends the fit with the best parameters so far, also while the rows are being labelled.
         """
-        return self._fit(X, sample_weight, callback, checkpoint)
-
-    def _fit(
-        self,
-        X: Any,
-        sample_weight: ArrayLike | None = None,
-        callback: Callable[[Progress], object] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        known: tuple[IntArray, FloatArray] | None = None,
-    ) -> Self:
-        """See `fit`; rows in memory may have a known component each, or −1, (N,), and first responsibilities (N, G)."""
-        self._check_parameters()
-        rng = check_random_state(self.random_state)
-        with one_blas_thread():  # threads of BLAS would compete with those that read chunks
-            rows, sample, variances = self._described(X, sample_weight, rng)
-            saved = None
-            if checkpoint is not None:
-                from blockmix.estimators.stored import VALUES  # loads what topics need
-
-                saved = Checkpoint(checkpoint, self, rows, VALUES)
-        family = self._family(rows, variances)
-        # By how much the log-likelihood of standardized rows exceeds that of the rows themselves.
-        values = rows.observed.columns if rows.observed is not None else np.full(rows.n_columns, rows.total_weight)
-        shift = float(values @ np.log(rows.scale))
-        report = None if callback is None else lambda p: callback(replace(p, objective=p.objective - shift))
-        with one_blas_thread():
-            make_family = partial(self._family, variances=variances)
-            if known is not None:
-                rows, z = rows.replace(known=known[0]), known[1].astype(rows.dtype)
-                starts = [Start("known components", partial(family.first, rows, z, max(self.tol, family.loose)))]
-            elif isinstance(self.init, str) and self.init == "auto" and self.n_components > 1:
-                settings = self.n_components, self.n_init, self.tol, self.max_iter
-                starts = default_starts(make_family, rows, sample, *settings, rng)
-            else:
-                given = sample if isinstance(self.init, str) else rows
-                first = make_family(given)
-                starts = plain_starts(self.init, first, given, self.n_components, self.n_init, self.tol, rng)
-            results = multistart(starts, family, rows, self.tol, self.max_iter, report, saved)
-            try:
-                self._keep(results, rows, shift)
-            except KeyboardInterrupt:  # the model is fitted: repeat the last pass; a second interrupt is not caught
-                results = interrupted(results)
-                self._keep(results, rows, shift)
-        if saved is not None and results[0].outcome not in (Outcome.INTERRUPTED, Outcome.ITERATION_LIMIT):
-            saved.remove()
-        self._warn(results[0], rows, family)
+        fit_by_em(self, X, sample_weight, callback, checkpoint)
         return self
-
-    def _check_parameters(self) -> None:
-        for name in ("n_components", "n_init", "max_iter"):
-            check_whole(name, getattr(self, name))
-        if not (isinstance(self.tol, Real) and 0 <= float(self.tol) < np.inf):
-            raise ValueError(f"tol={self.tol!r} must be a number that is at least 0")
-        for name in self._switches:
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ValueError(f"{name}={getattr(self, name)!r} must be True or False")
-        if isinstance(self.init, str) and self.init not in ("auto", "kmeans"):
-            raise ValueError(f"init={self.init!r} must be auto, kmeans, or an array of labels or responsibilities")
-
-    def _described(
-        self, X: Any, sample_weight: ArrayLike | None, rng: np.random.RandomState
-    ) -> tuple[Rows, ArrayRows, FloatArray]:
-        """Rows in the units of the fit, the sample of them that starts are made from, and the variances of its columns.
-
-        The rows are checked, standardized and resolved: `resolution_` says how finely their values were recorded.
-        """
-        standardized = rows_to_fit(self, X, sample_weight)
-        refuse_constant(standardized.location, standardized.scale**2, self, standardized.dtype)
-        rows = standardized if self.standardize else standardized.replace(scale=np.ones_like(standardized.scale))
-        size = max(self.n_components, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // rows.n_columns))
-        sample = rows.sample(size, rng)
-        self.resolution_ = Resolution.of(sample.X, sample.weights) if self._rounding else EXACT
-        resolved: Any = rows.replace(resolution=self.resolution_)
-        # The starts of an array are made from all of its rows.
-        resolved_sample = resolved if rows.is_array else sample.replace(resolution=self.resolution_)
-        return resolved, resolved_sample, (standardized.scale / rows.scale) ** 2
-
-    def _keep(self, results: list[LoopResult[P]], rows: Rows, shift: float) -> None:
-        """Store the best result and label the rows."""
-        best = results[0].state
-        self._adopt(best.parameters, rows)
-        self.log_likelihood_trace_ = np.array(best.trace) - shift
-        self.n_iter_ = len(best.trace)
-        self.converged_ = results[0].outcome is Outcome.CONVERGED
-        self.starts_ = [(r.name, r.state.trace[-1] - shift, len(r.state.trace)) for r in results]
-        # Not the end of the trace: at the iteration limit the parameters are one step ahead of it.
-        describe = partial(self._describe, parameters=self._parameters) if self._describe else None
-        plain = rows.replace(location=np.zeros_like(rows.location), scale=np.ones_like(rows.scale))
-        ends = plain.map(partial(labelled, scorer=self._scorer(), describe=describe))
-        labels, sums, others = zip(*ends, strict=True)
-        for name in others[0]:
-            setattr(self, name, np.concatenate([part[name] for part in others]))
-        self.row_labels_ = np.concatenate(labels, dtype=np.intp if rows.is_array else np.int32)
-        self._fit_sums = np.sum(sums, axis=0)
-        self.log_likelihood_ = float(self._fit_sums[1])
-
-    def _warn(self, best: LoopResult[P], rows: Rows, family: Family[P, S]) -> None:
-        """Set `outcome_` and `warnings_`, and warn."""
-        parameters, messages = best.state.parameters, list(best.state.notes)
-        if best.outcome is Outcome.INTERRUPTED:
-            messages.append(f"interrupted after {self.n_iter_} iterations: the best parameters so far are kept")
-        elif best.outcome is Outcome.ITERATION_LIMIT:
-            messages.append(f"EM stopped at max_iter={self.max_iter} before it converged: raise max_iter or tol")
-        self.few_rows_ = list(best.thin)
-        counts = parameters.weights * rows.total_weight
-        degenerate = [
-            f"component {g} has lost all rows: fewer components or another start may fit better"
-            for g in np.flatnonzero(counts < MIN_ROWS)
-        ]
-        resting = [g for g in family.resting(rows, parameters).tolist() if counts[g] >= MIN_ROWS] if best.thin else []
-        degenerate += [self._thin_message(g, float(counts[g]), parameters) for g in resting[:1]]
-        ended = Outcome.DEGENERATE if degenerate and best.outcome is not Outcome.INTERRUPTED else best.outcome
-        self.outcome_ = ended.value
-        others = self._warnings(best, rows, family)
-        if not degenerate:
-            missing = " with their missing values" if rows.has_missing else ""
-            several = len(counts) > 1
-            remedy = "ask for fewer components" if several else "give shrinkage=0.1"
-            others += [
-                f"component {g} has {counts[g]:.1f} rows, too few{missing} to trust its covariance: {remedy}"
-                for g in (self.few_rows_ if several else family.thin(rows, parameters).tolist())[:1]
-            ]
-        self.warnings_ = [*messages, *degenerate, *others]
-        for number, message in enumerate(self.warnings_):
-            kind = ConvergenceWarning if number < len(messages) + len(degenerate) else FitWarning
-            warnings.warn(kind(message), stacklevel=4)
-
-    def fit_predict(self, X: Any, y: object = None, **parameters: Any) -> IntArray:
-        """Fit and return the component of each row."""
-        labels: IntArray = self.fit(X, y, **parameters).row_labels_
-        return labels
 
     def predict(self, X: Any, out: str | os.PathLike[str] | None = None) -> IntArray:
         """Most probable component of each row.
@@ -351,7 +178,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         -------
         array, or what `set_output` asks for
         """
-        check_is_fitted(self)
         axes = axes_of(self, component)
         values = scores(
             rows_to_score(self, X).powered(self._parameters.powers), axes, self.means_, self.blocks_, self._scorer()
@@ -367,7 +193,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
         Clusters are counted from 1 in names, as in "cluster 1: flavanoids +4".
         """
-        check_is_fitted(self)
         return np.array([axis.name for axis in axes_of(self)], dtype=object)
 
     def set_output(self, *, transform: str | None = None) -> Self:
@@ -418,7 +243,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         >>> table[["trait", "kind", "n"]].to_dict("records")
         [{'trait': 'age', 'kind': 'r', 'n': 200}]
         """
-        check_is_fitted(self)
         axes, rows = axes_of(self), rows_to_score(self, X)
         values = scores(
             rows.powered(self._parameters.powers), axes, self.means_, self.blocks_, self._scorer(), unknown=np.nan
@@ -463,21 +287,18 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def _sums(self, X: Any, sample_weight: ArrayLike | None = None) -> FloatArray:
         """The sums of `labelled` from one pass over the rows; a weight of 2 counts a row twice."""
-        check_is_fitted(self)
         with one_blas_thread():
             rows = rows_to_score(self, X, sample_weight)
             return rows.map_sum(partial(_chunk_sums, scorer=self._scorer()))
 
     def _each(self, X: Any, function: Callable[[FloatArray], T]) -> Iterator[T]:
         """A function of log π_g f_g (m, G), chunk by chunk."""
-        check_is_fitted(self)
         rows = rows_to_score(self, X)
         with one_blas_thread():
             yield from rows.map(partial(_applied, function=function, scorer=self._scorer()))
 
     def sample(self, n_samples: int = 1) -> tuple[FloatArray, IntArray]:
         """Draw rows and the components they come from."""
-        check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"n_samples={n_samples} must be at least 1")
         rng = check_random_state(self.random_state)
@@ -489,20 +310,17 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     @property
     def labels_(self) -> IntArray:
         """The component of each row: scikit-learn's name for `row_labels_`."""
-        check_is_fitted(self)
         return self.row_labels_
 
     @property
     def rows_(self) -> BoolArray:
         """Rows of each bicluster, a boolean array of shape (biclusters, N)."""
-        check_is_fitted(self)
         groups = [(g, k) for g, labels in enumerate(self.column_labels_) for k in range(labels.max() + 1)]
         return np.array([self.row_labels_ == g for g, _ in groups])
 
     @property
     def columns_(self) -> BoolArray:
         """Columns of each bicluster, a boolean array of shape (biclusters, p)."""
-        check_is_fitted(self)
         return np.array([labels == k for labels in self.column_labels_ for k in range(labels.max() + 1)])
 
     def describe(self, stability: Stability | None = None) -> str:
@@ -511,7 +329,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         Clusters and groups count from 1 here, and have the names in `names_`, a dict that you may set, such as
         ``{"cluster 1": "calm", "group 2": "sleep"}``. With the result of `stability`, groups are firm, open or chance.
         """
-        check_is_fitted(self)
         return str(answer(self, stability))
 
     def _html_repr(self) -> str:  # what scikit-learn shows in a notebook
@@ -524,7 +341,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         alone is a group of size 1. The loading is the correlation with the strongest factor of the group. Where all
         clusters have the same groups, because they share a covariance, there is one line per column.
         """
-        check_is_fitted(self)
         return column_table(self)
 
     def row_table(self, X: Any) -> Any:
@@ -532,13 +348,8 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
         The probability is missing where it cannot be known, with more columns than rows.
         """
-        z, describe = (
-            self.predict_proba(X),
-            partial(self._describe, parameters=self._parameters) if self._describe else None,
-        )
-        with one_blas_thread():
-            parts = rows_to_score(self, X).map(partial(labelled, scorer=self._scorer(), describe=describe))
-            return row_table(self, getattr(X, "index", None), z, [part for _, _, part in parts])
+        z, (_, _, described) = self.predict_proba(X), labelled_rows(self, rows_to_score(self, X))
+        return row_table(self, getattr(X, "index", None), z, described)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
@@ -572,7 +383,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def plot_profiles(self, *, ax: Axes | None = None) -> Axes:
         """Mean score of each cluster in the column groups: the mean of the standardized columns of a group."""
-        check_is_fitted(self)
         numbers = group_numbers(self)
         covariances = self.blocks_[:1] if getattr(self, "shared_covariance", False) else self.blocks_
         found = {}  # a group that several clusters have is one row
@@ -613,7 +423,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
         return component_view(self.blocks_[component], self._modelled(X), self.predict_proba(X)[:, component], self)
 
     def _check_component(self, component: int) -> None:
-        check_is_fitted(self)
         G = len(self.weights_)
         if not 0 <= component < G:
             raise ValueError(f"component={component} must be from 0 to {G - 1}: the model has {G} components")
@@ -625,57 +434,12 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
 
     def _array(self, X: ArrayLike) -> FloatArray:
         """The rows as one array, checked."""
-        check_is_fitted(self)
         rows: FloatArray = matrix(self, X, reset=False)
         return rows.astype(self.means_.dtype, copy=False)
 
 
-def tells_rows_apart(model: Any) -> bool:
-    """Whether probabilities and distances of rows mean something.
-
-    With several components and more columns than rows a row is so near to its own component, whatever that is, that
-    all probabilities are 0 and 1.
-    """
-    return len(getattr(model, "weights_", ())) < 2 or model.n_features_in_ <= len(model.row_labels_)
-
-
-def most_probable(joint: FloatArray) -> IntArray:
-    """Component with the largest log π_g f_g (m, G) of each row, in the smallest signed integer type, shape (m,)."""
-    labels: IntArray = joint.argmax(axis=1).astype(np.min_scalar_type(-joint.shape[1]))
-    return labels
-
-
-def probabilities(joint: FloatArray) -> FloatArray:
-    """Probability of each component from log π_g f_g, shape (m, G)."""
-    return np.asarray(softmax(joint, axis=1))
-
-
-def log_density(joint: FloatArray) -> FloatArray:
-    """Log Σ_g π_g f_g from log π_g f_g, shape (m, G) to (m,); −inf for rows whose distances overflow."""
-    density = np.asarray(logsumexp(joint, axis=1))
-    return np.where(density > -np.finfo(float).max, density, -np.inf)
-
-
 def _applied(chunk: Chunk, function: Callable[[FloatArray], T], scorer: Scorer) -> T:
     return function(scorer(chunk))
-
-
-def labelled(
-    chunk: Chunk, scorer: Scorer, describe: Callable[[Chunk, IntArray], dict[str, Any]] | None = None
-) -> tuple[IntArray, FloatArray, dict[str, Any]]:
-    """Most probable components of the rows of a chunk, its sums for the information criteria, and more attributes.
-
-    The sums are weight, log-likelihood, Σ log of the largest probabilities, and the weight of the rows that are clear.
-    """
-    joint, weights = scorer(chunk), chunk.weights
-    labels = joint.argmax(axis=1)
-    top = np.take_along_axis(joint, labels[:, None], axis=1)[:, 0]
-    rest = np.log(np.exp(joint - top[:, None]).sum(axis=1))  # what the others add to the most probable component
-    counted = weights > 0  # −inf times 0 is NaN
-    density = np.where(top > -np.finfo(float).max, top + rest, -np.inf)[counted]
-    sums = np.array([weights.sum(), weights[counted] @ density, -weights @ rest, weights @ (rest <= -np.log(CLEAR))])
-    small = labels.astype(np.min_scalar_type(-joint.shape[1]))
-    return small, sums, {} if describe is None else describe(chunk, small)
 
 
 def _chunk_sums(chunk: Chunk, scorer: Scorer) -> FloatArray:

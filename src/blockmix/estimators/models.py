@@ -45,7 +45,7 @@ _KINDS: dict[Any, str] = {
     "G": "weights_ _parameters.weights",
     "Gp": "means_ _parameters.means",
     "p": "location_ scale_",
-    "K": "shrinkage_ _group_means",
+    "K": "_group_means",
     "N": "outlier_scores_",
     "B": "block_rows_",
     "D": "probabilities_",
@@ -57,7 +57,7 @@ _KINDS: dict[Any, str] = {
     ("n", "D", 0): "without_terms_",
     ("u", "D", 0): "unclear_",
     ("r", "p", 0): "resolution_.columns",
-    ("p", "K", 0): "partition_.labels",
+    ("p", "p", 0): "partition_.labels",
 }
 
 

@@ -20,8 +20,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from blockmix.estimators.answer import group_numbers
 from blockmix.estimators.comparison import scaled_rows
+from blockmix.estimators.tables import group_numbers
 from blockmix.estimators.validation import check_whole, is_elsewhere, matrix
 from blockmix.partition import FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.plotting.views import correlations_of
@@ -55,17 +55,7 @@ class Replication:
     clusters: Any
 
     def __str__(self) -> str:
-        lines = [
-            f"cluster {row.cluster}, group {row.group} ({row.columns}): {row.verdict}; gain {row.gain:.2f} per row "
-            f"(± {row.se:.2f}), mean |r| {row.r_fit:.2f} in the fit and {row.r_new:.2f} here (z = {row.z:.1f})"
-            for row in self.groups.itertuples()
-        ]
-        lines += [
-            f"cluster {row.cluster}: {row.rows} rows, {row.share:.0%} instead of {row.share_fit:.0%}; its mean is "
-            f"{row.distance:.2f} standard deviations from that of the fit"
-            for row in self.clusters.itertuples()
-        ]
-        return "\n".join(lines)
+        return "\n\n".join(frame.round(2).to_string(index=False) for frame in (self.groups, self.clusters))
 
     __repr__ = __str__
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from blockmix.em import loop
 from blockmix.em.block import BlockFamily
@@ -37,7 +36,7 @@ Progress = Callable[[int, int], object]  # gets the number of resamples and refi
 T = TypeVar("T")
 
 
-def mixture_stability(
+def stability_of(
     model: Any,
     X: Any,
     n_resamples: int,
@@ -47,24 +46,34 @@ def mixture_stability(
     random_state: RandomState,
     callback: Progress | None,
 ) -> Stability:
-    """Stability of the groups and clusters of a block mixture; see `GaussianBiclustering.stability`."""
-    check_is_fitted(model)
+    """Stability of the groups of a block mixture or a covariance, and of clusters; see `GaussianBiclustering`."""
+    fitted = np.atleast_2d(model.column_labels_)
     check_whole("n_resamples", n_resamples)
     check_whole("n_refits", n_refits, least=0)
-    n_refits = n_refits if len(model.weights_) > 1 else 0  # one cluster is all rows, always
-    rows = rows_to_score(model, X, sample_weight).powered(model._parameters.powers).measured()
-    if n_refits and not rows.is_array:
-        raise ValueError(f"n_refits={n_refits} needs rows in memory: give n_refits=0 to resample column groups only")
-    if n_refits and rows.n_rows != len(model.row_labels_):
-        fitted = f"the model was fitted to {len(model.row_labels_)}: give the rows of the fit, or n_refits=0"
-        raise ValueError(f"X has {rows.n_rows} rows, but {fitted}")
-    codes, total = _unit_codes(units, rows.n_rows), n_resamples + n_refits
+    n_refits = n_refits if len(fitted) > 1 else 0  # one cluster is all rows, always
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
-    rows, family = rows.powered(parameters.powers), model._family(rows, np.ones(rows.n_columns))
+    if hasattr(model, "weights_"):
+        rows = rows_to_score(model, X, sample_weight).powered(model._parameters.powers).measured()
+        if n_refits and not rows.is_array:
+            raise ValueError(f"n_refits={n_refits} needs rows in memory: give n_refits=0 for the column groups only")
+        if n_refits and rows.n_rows != len(model.row_labels_):
+            rest = f"the model was fitted to {len(model.row_labels_)}: give the rows of the fit, or n_refits=0"
+            raise ValueError(f"X has {rows.n_rows} rows, but {rest}")
+        codes = _unit_codes(units, rows.n_rows)
+        parameters = model._parameters.in_units(-rows.location / rows.scale, 1 / rows.scale)
+        rows, family = rows.powered(parameters.powers), model._family(rows, np.ones(rows.n_columns))
+        resampled = _resampled_groups(rows, parameters, family, n_resamples, codes, rng)
+        fitted = fitted[: len(parameters.blocks.layout.distinct)]
+    else:
+        values = matrix(model, X, allow_missing=True, reset=False)
+        if np.isnan(values).any():
+            raise ValueError("X has missing values: use the stability of GaussianBiclustering(1), which takes them")
+        codes = _unit_codes(units, len(values))
+        resampled = _refitted_groups(model, X, counts(sample_weight, values, 2), n_resamples, codes, rng)
+    total = n_resamples + n_refits
     with one_blas_thread():
-        resampled = _reported(_resampled_groups(rows, parameters, family, n_resamples, codes, rng), 0, total, callback)
-        stability = column_stability(model._parameters.blocks.layout.distinct, resampled, column_names(model))
+        reported = _reported(resampled, 0, total, callback)
+        stability = column_stability([Partition(labels) for labels in fitted], reported, column_names(model))
     if not n_refits or stability.n_resamples < n_resamples:  # an interrupt
         return stability
     refits = _refits(model, X, sample_weight, n_refits, codes, rng)
@@ -74,6 +83,18 @@ def mixture_stability(
     except KeyboardInterrupt:  # before the first refit
         return stability
     return replace(stability, clusters=clusters, n_refits=n_done)
+
+
+def _refitted_groups(
+    model: Any, X: Any, given: FloatArray | None, n: int, codes: IntArray, rng: np.random.Generator
+) -> Iterator[list[Partition]]:
+    """The column groups of a covariance in each of n resamples."""
+    again = clone(model)
+    for _ in range(n):
+        weights = (1.0 if given is None else given) * _row_weights(codes, rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield [again.fit(X, sample_weight=weights).partition_]
 
 
 def quick_stability(model: Any, X: Any) -> Stability | None:
@@ -142,38 +163,6 @@ def drawn_like(model: Any, X: FloatArray, seed: int) -> FloatArray:
         values = np.unique(X[~missing[:, j], j])
         drawn[:, j] = values[np.searchsorted((values[1:] + values[:-1]) / 2, drawn[:, j])]
     return np.where(missing, np.nan, drawn)
-
-
-def covariance_stability(
-    model: Any,
-    X: ArrayLike,
-    n_resamples: int,
-    units: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    random_state: RandomState,
-    callback: Progress | None,
-) -> Stability:
-    """Stability of the groups of a covariance; see `BlockDiagonalCovariance.stability`."""
-    check_is_fitted(model, "blocks_")
-    check_whole("n_resamples", n_resamples)
-    rows = matrix(model, X, allow_missing=True, reset=False)
-    if np.isnan(rows).any():
-        raise ValueError("X has missing values: use the stability of GaussianBiclustering(1), which takes them")
-    given = counts(sample_weight, rows, 2)
-    codes = _unit_codes(units, len(rows))
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-
-    def resampled() -> Iterator[list[Partition]]:
-        again = clone(model)
-        for _ in range(n_resamples):
-            weights = (1.0 if given is None else given) * _row_weights(codes, rng)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                partition = again.fit(X, sample_weight=weights).partition_
-            yield [partition]
-
-    reported = _reported(resampled(), 0, n_resamples, callback)
-    return column_stability([model.partition_], reported, column_names(model))
 
 
 def _reported(items: Iterable[T], done: int, total: int, callback: Progress | None) -> Iterator[T]:

@@ -20,7 +20,7 @@ from sklearn import get_config
 from blockmix.blocks.blocks import Blocks, block_of
 from blockmix.em.parameters import Density, Parameters
 from blockmix.em.sweep import filled
-from blockmix.estimators.answer import group_numbers
+from blockmix.estimators.tables import group_numbers
 from blockmix.partition import BoolArray, FloatArray, IntArray, column_names
 from blockmix.rows import Chunk, Rows, one_blas_thread
 from blockmix.rows.files import needed

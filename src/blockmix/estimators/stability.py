@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -17,9 +17,6 @@ from sklearn.metrics.cluster import contingency_matrix
 from blockmix.partition import FloatArray, IntArray, Partition
 from blockmix.rows.files import needed
 
-if TYPE_CHECKING:
-    pass
-
 T = TypeVar("T")
 NOTE = (
     "Stability is how often the same groups and clusters come back when the rows are weighted at random. It shows what "
@@ -27,7 +24,7 @@ NOTE = (
 )
 _LISTED = 6  # columns of a group that are named in the printed table
 _ALWAYS = 0.9  # share of the resamples from which columns are called always together
-_LINES = 20  # groups of a component in the printed table
+_LINES = 40  # groups in the printed table
 
 
 class GroupStability(NamedTuple):
@@ -163,15 +160,11 @@ class Stability:
 
     def __str__(self) -> str:
         lines = [f"{self.n_resamples} resamples of the column groups, {self.n_refits} refits of the clusters"]
-        for g in range(len(self.partitions)):
-            groups = [group for group in self.groups if group.component == g]
-            head = f"cluster {g + 1}: " if len(self.partitions) > 1 else ""
-            lines.append(f"{head}{len(groups)} group{'' if len(groups) == 1 else 's'}")
-            for group in groups[:_LINES]:
-                rest = len(group.columns) - _LISTED
-                more = f" and {rest} more" if rest > 0 else ""
-                lines.append(f"  {', '.join(group.columns[:_LISTED])}{more}: {group.verdict}, {self.words(group)}")
-            lines += [f"  and {len(groups) - _LINES} more groups: see to_frame()"] if len(groups) > _LINES else []
+        for group in self.groups[:_LINES]:
+            head = f"cluster {group.component + 1}, " if len(self.partitions) > 1 else ""
+            listed = ", ".join(group.columns[:_LISTED]) + (" …" if len(group.columns) > _LISTED else "")
+            lines.append(f"{head}{listed}: {group.verdict}, {self.words(group)}")
+        lines += [f"and {len(self.groups) - _LINES} more groups: see to_frame()"] if len(self.groups) > _LINES else []
         lines += ["cluster    rows  stability  dissolved  certainty"] if self.clusters is not None else []
         for cluster in self.clusters or ():
             figures = f"{cluster.stability:9.2f}  {cluster.dissolved:9.2f}  {cluster.certainty:9.2f}"

@@ -25,7 +25,7 @@ from blockmix.estimators.smoothing import SmoothMixture, Space
 from blockmix.estimators.terms import PAIR, Lexicon, RelativeTfidf, default_vectorizer
 from blockmix.files.values import METADATA, TAG, Codec, Codecs, write_object
 from blockmix.grouping import GROUPINGS, RULES, Grouping, Rule
-from blockmix.grouping.silhouette import Split
+from blockmix.grouping.rules import Split
 from blockmix.partition import FloatArray, Partition
 from blockmix.rows import Resolution
 from blockmix.rows.powers import Powers

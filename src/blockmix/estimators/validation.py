@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from blockmix.grouping import GROUPINGS, RULES, BestCut, Grouping, Rule
-from blockmix.partition import FloatArray, RandomState
+from blockmix.grouping.common_factors import MOST
+from blockmix.grouping.grouping import check_n_groups
+from blockmix.partition import FloatArray, Partition, RandomState
 from blockmix.rows import ArrayRows, Rows, opened
 
 _TYPES = [np.float64, np.float32]
@@ -89,6 +92,14 @@ def check_whole(name: str, value: object, least: int = 1) -> None:
     """Raise a ValueError unless a parameter is a whole number that is large enough."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ParameterError(name, value, f"must be a whole number that is at least {least}")
+
+
+def refuse_attribute(estimator: Any, name: str) -> Any:
+    """Raise a NotFittedError, or an AttributeError if a fitted estimator has no such attribute either."""
+    wanted = name == "_parameters" or (name.endswith("_") and not name.startswith("_"))
+    if wanted and "warnings_" not in vars(estimator):  # with which a fit ends
+        raise NotFittedError(f"This {type(estimator).__name__} instance is not fitted yet: call fit first")
+    raise AttributeError(f"{type(estimator).__name__!r} object has no attribute {name!r}")
 
 
 def takes_missing(estimator: Any) -> bool:
@@ -235,3 +246,34 @@ def as_rule(n_groups: object, name: str, block_model: Any) -> Rule:
         f"{name}={n_groups!r} must be a whole number, one of {', '.join(RULES)}, or a rule such as "
         "SilhouetteRule(candidates=range(2, 5))"
     )
+
+
+def given_groups(given: object, p: int, name: str) -> int | Partition:
+    """A number of groups of p columns, or the groups, checked."""
+    if not isinstance(given, Partition):
+        return check_n_groups(given, p, name)
+    if given.n_columns != p:
+        raise ValueError(f"{name} is a partition of {given.n_columns} columns, but X has {p}")
+    return given
+
+
+def check_shrinkage(value: object) -> None:
+    """Refuse a shrinkage that is neither None nor a number below 1."""
+    if value is not None and not (isinstance(value, Real) and 0 <= float(value) < 1):
+        raise ValueError(f"shrinkage={value!r} must be None or a number from 0 up to, but not, 1")
+
+
+def check_common(value: object) -> None:
+    """Refuse a number of common factors that is neither "auto" nor a whole number."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+    if not (whole or (isinstance(value, str) and value == "auto")):
+        raise ValueError(f'common_factors={value!r} must be "auto" or a whole number that is at least 0')
+
+
+def common_range(value: int | str, p: int, chosen: bool) -> tuple[int, int]:
+    """Least and largest number of common factors of p columns, whose groups are chosen or given."""
+    if isinstance(value, str):
+        return 0, min(MOST, p // 4) * chosen  # fewer columns cannot have two groups and a factor on top
+    if value >= p:
+        raise ValueError(f"common_factors={value} must be fewer than the {p} columns of X")
+    return int(value), int(value)

@@ -5,11 +5,10 @@ Write your own with one method: `Grouping.group` or `Rule.choose`.
 
 from sklearn.base import BaseEstimator
 
-from blockmix.grouping.best_cut import BestCut
 from blockmix.grouping.greedy import GreedyGrouping
 from blockmix.grouping.grouping import Grouping, GroupingWarning, HierarchicalGrouping, Proposal, Rule
 from blockmix.grouping.relaxed import RelaxedGrouping
-from blockmix.grouping.silhouette import SilhouetteRule
+from blockmix.grouping.rules import BestCut, SilhouetteRule
 
 GROUPINGS: dict[str, type[BaseEstimator]] = {
     "hierarchical": HierarchicalGrouping,

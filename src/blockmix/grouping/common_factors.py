@@ -17,7 +17,7 @@ from scipy.special import chdtri
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks
 from blockmix.blocks.moments import Covariance, DenseMatrix
 from blockmix.grouping.grouping import HierarchicalGrouping
-from blockmix.grouping.silhouette import SilhouetteRule
+from blockmix.grouping.rules import SilhouetteRule
 from blockmix.partition import FloatArray, Partition
 
 MOST = 3  # common factors that "auto" tries

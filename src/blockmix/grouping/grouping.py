@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -50,23 +50,13 @@ class Proposal:
 
 @runtime_checkable
 class Grouping(Protocol):
-    """Finds K column groups from a covariance."""
+    """Finds K column groups from a covariance.
+
+    One that cuts a tree, as `HierarchicalGrouping` does, has the methods `tree` and `distances` too.
+    """
 
     def group(self, S: FloatArray, n_groups: int, n_rows: float) -> Proposal:
         """Split the columns of S, shape (p, p), estimated from n_rows rows, into exactly n_groups groups."""
-        ...
-
-
-class TreeGrouping(Grouping, Protocol):
-    """A grouping that cuts a tree: `group` returns the tree after its first p − K merges."""
-
-    def tree(self, R: FloatArray) -> FloatArray:
-        """Linkage matrix of the columns of a correlation matrix in SciPy's format, shape (p − 1, 4)."""
-        ...
-
-    def distances(self, R: FloatArray) -> FloatArray:
-        """Distances between the columns that the tree is built from, shape (p, p)."""
-        ...
 
 
 @runtime_checkable
@@ -86,7 +76,6 @@ class Rule(Protocol):
             Log-likelihood that one covariance parameter must earn; ½ log n_rows by default. A rule that does not price
             parameters ignores it.
         """
-        ...
 
 
 class GroupingWarning(UserWarning):
@@ -132,7 +121,7 @@ class HierarchicalGrouping(BaseEstimator):
         """Cut the tree of S into exactly n_groups groups; n_rows is not used."""
         n_groups = check_n_groups(n_groups, len(S))
         tree = self.tree(as_matrix(S).correlation())
-        return Proposal(topmost(tree, np.arange(len(tree)) <= len(tree) - n_groups), tree)
+        return Proposal(cut(tree, n_groups), tree)
 
     def tree(self, R: Covariance) -> FloatArray:
         """Linkage matrix of the columns of a correlation matrix in SciPy's format, shape (p − 1, 4)."""
@@ -165,9 +154,9 @@ def layout_of(proposal: Proposal) -> Layout:
     return Layout((proposal.partition,), () if full else (proposal.shapes,))
 
 
-def tree_of(grouping: object) -> TreeGrouping:
+def tree_of(grouping: Any) -> Any:
     """Return the grouping itself if it cuts a tree, else the default hierarchical grouping."""
-    return cast(TreeGrouping, grouping if hasattr(grouping, "tree") else HierarchicalGrouping())
+    return grouping if hasattr(grouping, "tree") else HierarchicalGrouping()
 
 
 def cut(tree: FloatArray, n_groups: int) -> Partition:

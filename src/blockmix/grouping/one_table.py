@@ -21,9 +21,9 @@ from scipy.stats import chi2
 from blockmix.blocks.blocks import Layout
 from blockmix.blocks.moments import Covariance, Moments, correlation
 from blockmix.blocks.shapes import BlockModel, block_models
-from blockmix.grouping.best_cut import best_groups, best_shapes
 from blockmix.grouping.common_factors import Scatter, best_common
 from blockmix.grouping.grouping import Grouping, Proposal, layout_of, tree_of
+from blockmix.grouping.rules import best_groups, best_shapes
 from blockmix.partition import BoolArray, FloatArray, Partition, bic_price
 
 # docs/adr has the reason for each constant and what it is worth; none was fitted to a data set of this package.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from blockmix.estimators.answer import group_scores
-from blockmix.estimators.mixture import tells_rows_apart
+from blockmix.estimators.fitting import tells_rows_apart
 from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray
 from blockmix.plotting.views import binned, board_view, component_view, row_axes

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.estimators.answer import Centers
-from blockmix.estimators.mixture import log_density, probabilities
+from blockmix.estimators.fitting import log_density, probabilities
 from blockmix.estimators.stability import Stability
 from blockmix.partition import FloatArray, IntArray
 

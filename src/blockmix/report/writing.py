@@ -24,11 +24,12 @@ from sklearn.utils.validation import check_is_fitted
 
 import blockmix
 from blockmix.candidates import CRITERIA, STABILITY_NOTE, SelectionTable
-from blockmix.estimators.answer import answer, column_loadings
+from blockmix.estimators.answer import answer
 from blockmix.estimators.covariance import BlockDiagonalCovariance
 from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.resampling import quick_stability
 from blockmix.estimators.stability import NOTE, Stability
+from blockmix.estimators.tables import column_loadings
 from blockmix.estimators.topics import TopicBiclustering
 from blockmix.files.archive import replacing
 from blockmix.partition import column_names

@@ -12,13 +12,10 @@ from contextlib import suppress
 from dataclasses import InitVar, dataclass
 from functools import partial
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import numpy as np
-from dask._task_spec import DataNode, List, Task, TaskRef
 from dask.base import compute
-from dask.delayed import Delayed, delayed
-from dask.highlevelgraph import HighLevelGraph
+from dask.delayed import delayed
 
 from blockmix.partition import FloatArray
 from blockmix.rows.measured import EXACT, Observed, Resolution, S, total
@@ -26,7 +23,6 @@ from blockmix.rows.powers import Powers
 from blockmix.rows.rows import Chunk, Rows, one_blas_thread
 from blockmix.rows.streamed import Piece, chunks_of, listed, summed
 
-# Tasks are objects of a module of Dask that is private by name: calls of `delayed` cost 20 times as much, 1 ms a block.
 _TOGETHER = 8  # sums that one task adds up
 _OURS = "block "  # errors of our own tasks begin with the name of the block
 
@@ -91,46 +87,33 @@ class DaskRows(Rows):
 
     def map(self, function: Callable[[Chunk], T]) -> Iterator[T]:
         """Apply a function to every chunk on its worker; the results come here, in order."""
-        tasks, keys = self._tasks(partial(listed, function), "map")
-        for results in self._computed(tasks, keys):
+        for results in self._computed(self._parts(partial(listed, function))):
             yield from results
 
     def map_sum(self, function: Callable[[Chunk], S]) -> S:
         """Sum of a statistic over all chunks, of which only the sum comes here."""
-        tasks, keys = self._tasks(partial(summed, function), "sweep")
-        while len(keys) > 1:
-            sums = {
-                key: Task(key, total, List(*[TaskRef(part) for part in keys[first : first + _TOGETHER]]))
-                for first in range(0, len(keys), _TOGETHER)
-                for key in [f"blockmix-add-{uuid4().hex}"]
-            }
-            tasks, keys = tasks | sums, list(sums)
-        result: S = self._computed(tasks, keys)[0]
+        parts = self._parts(partial(summed, function))
+        while len(parts) > 1:
+            places = range(0, len(parts), _TOGETHER)
+            parts = [delayed(total)(parts[first : first + _TOGETHER]) for first in places]
+        result: S = self._computed(parts)[0]
         return result
 
-    def _tasks(self, work: Callable[[Iterator[Chunk]], Any], name: str) -> tuple[dict[str, Any], list[str]]:
-        """Tasks of the work on each block that has rows, and their keys, by which the dashboard shows them."""
-        run = uuid4().hex
+    def _parts(self, work: Callable[[Iterator[Chunk]], Any]) -> list[Any]:
+        """Tasks of the work on each block that has rows."""
         # One node of the graph: parameters go to a worker once, not with each of its blocks.
-        shared, units = f"blockmix-parameters-{run}", self.replace(blocks=(), lengths=(), weights=None, collection=None)
-        tasks: dict[str, Any] = {shared: DataNode(shared, (units, work))}
-        starts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
-        for number, block in enumerate(self.blocks):
-            start, stop = starts[number : number + 2]
+        shared = delayed((self.replace(blocks=(), lengths=(), weights=None, collection=None), work), traverse=False)
+        starts, parts = np.concatenate([[0], np.cumsum(self.lengths)]).tolist(), []
+        for number, (block, start, stop) in enumerate(zip(self.blocks, starts[:-1], starts[1:], strict=True)):
+            weights = None if self.weights is None else self.weights[start:stop]
             if stop > start:
-                weights = None if self.weights is None else self.weights[start:stop]
-                key = f"blockmix-{name}-{run}-{number}"
-                tasks[key] = Task(key, _at_block, TaskRef(shared), TaskRef(block.key), number, start, stop, weights)
-        return tasks, list(tasks)[1:]
+                parts.append(delayed(_at_block)(shared, block, number, start, stop, weights))
+        return parts
 
-    def _computed(self, tasks: dict[str, Any], keys: list[str]) -> Any:
-        """Results of the tasks with these keys."""
-        graph = HighLevelGraph.merge(*{id(block.dask): block.dask for block in self.blocks}.values())
-        layers, dependencies = dict(graph.layers), dict(graph.dependencies)
-        layers[keys[0]], dependencies[keys[0]] = tasks, set(graph.layers)
-        whole = HighLevelGraph(layers, dependencies)
+    def _computed(self, parts: list[Any]) -> Any:
+        """Results of tasks."""
         try:
-            return compute(*[Delayed(key, whole, layer=keys[0]) for key in keys])
+            return compute(*parts)
         except Exception as error:
             if not str(error).startswith(_OURS):
                 self._refuse_block(error)

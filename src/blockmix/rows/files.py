@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -31,11 +30,12 @@ class ArrayFile:
     """A matrix in a file from byte `offset` on, row by row, or one that is mapped from it."""
 
     path: str
-    shape: tuple[int, int]
+    n_rows: int
+    n_columns: int
     dtype: np.dtype[Any]
     offset: int = 0
     mapped: Any = None
-    names: list[str] | None = None
+    names: None = None
 
     @classmethod
     def of(cls, X: Any, path: str | os.PathLike[str] | None = None) -> ArrayFile:
@@ -47,7 +47,7 @@ class ArrayFile:
             raise ValueError(f"{name} holds values of type {X.dtype}: give numbers")
         # A part of a mapping has the file and offset of the whole; changes to a copy are not in the file.
         whole = isinstance(X.base, mmap.mmap) and X.flags.c_contiguous and X.mode != "c" and X.filename is not None
-        return cls(name, X.shape, X.dtype, X.offset if whole else 0, None if whole else np.asarray(X))
+        return cls(name, X.shape[0], X.shape[1], X.dtype, X.offset if whole else 0, None if whole else np.asarray(X))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ArrayFile:
@@ -62,19 +62,9 @@ class ArrayFile:
             raise ValueError(f"{path} cannot be read as a .npy file ({type(error).__name__}: {error})") from error
         return cls.of(X, Path(path).resolve())
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows N."""
-        return self.shape[0]
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns p."""
-        return self.shape[1]
-
     def pieces(self) -> Iterator[Piece]:
         """Chunks in turn."""
-        for place in places(*self.shape):
+        for place in places(self.n_rows, self.n_columns):
             name = f"{self.path}, rows {place.start} to {place.stop - 1}"
             yield Piece(name, place.stop - place.start, partial(self._read, place))
 
@@ -93,19 +83,22 @@ class ArrayFile:
 
 
 @dataclass(frozen=True, eq=False)
-class PyarrowTable(ABC):
-    """Columns of a table that pyarrow reads; see `Parquet` for the parameters."""
+class Parquet:
+    """Columns of a Parquet file, or of all `.parquet` files of a folder in the order of their names.
+
+    Parameters
+    ----------
+    path : path
+    columns : sequence of str or None
+        Names of the columns, in the order wanted; None takes all of them, which must be numbers then.
+
+    Examples
+    --------
+    >>> model.fit(Parquet("trips", columns=["distance", "fare", "tip"]))  # doctest: +SKIP
+    """
 
     path: str | os.PathLike[str]
     columns: Sequence[str] | None = None
-
-    @abstractmethod
-    def schema_of(self, path: Path) -> Any:
-        """Names and types of all columns of a file."""
-
-    @abstractmethod
-    def parts(self, path: Path, names: list[str]) -> Iterator[tuple[str, Any]]:
-        """Name of each part of a file, and the batches of these columns in it."""
 
     @cached_property
     def files(self) -> list[Path]:
@@ -155,22 +148,6 @@ class PyarrowTable(ABC):
         """Single precision if all columns have it."""
         return np.result_type(*column_types(self.files[0], self.schema, self.names))
 
-
-@dataclass(frozen=True, eq=False)
-class Parquet(PyarrowTable):
-    """Columns of a Parquet file, or of all `.parquet` files of a folder in the order of their names.
-
-    Parameters
-    ----------
-    path : path
-    columns : sequence of str or None
-        Names of the columns, in the order wanted; None takes all of them, which must be numbers then.
-
-    Examples
-    --------
-    >>> model.fit(Parquet("trips", columns=["distance", "fare", "tip"]))  # doctest: +SKIP
-    """
-
     def schema_of(self, path: Path) -> Any:
         """Names and types of all columns of a file."""
         return _file(path).schema_arrow
@@ -181,7 +158,7 @@ class Parquet(PyarrowTable):
         return sum(_file(path).metadata.num_rows for path in self.files)
 
     def parts(self, path: Path, names: list[str]) -> Iterator[tuple[str, Any]]:
-        """Row groups, each in chunks."""
+        """Name of each part of a file, and the batches of these columns in it: row groups, in chunks."""
         file = _file(path)
         for group in range(file.num_row_groups):
             yield f"row group {group}", file.iter_batches(chunk_rows(len(names)), [group], names)
@@ -223,8 +200,7 @@ def side_by_side(batch: Any, names: list[str]) -> Any:
     return np.stack(columns).T
 
 
-@dataclass(frozen=True, eq=False)
-class Arrow(PyarrowTable):
+class Arrow(Parquet):
     """Columns of an Arrow or Feather file.
 
     Parameters

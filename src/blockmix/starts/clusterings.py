@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import warnings
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -37,23 +36,6 @@ _TRIM = 0.1  # weight of the farthest rows that the first M-step leaves out
 _ROUNDING = 1e-5  # by how much given responsibilities may miss a sum of one: float32 arithmetic stays well below
 
 
-@dataclass(frozen=True, eq=False)
-class OneHot:
-    """Hard responsibilities (N, G) that are held as labels, one small number per row, and written out by chunks."""
-
-    codes: IntArray
-    n_components: int
-    dtype: np.dtype[np.floating]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and components."""
-        return len(self.codes), self.n_components
-
-    def __getitem__(self, place: slice) -> FloatArray:
-        return np.eye(self.n_components, dtype=self.dtype)[self.codes[place]]
-
-
 def plain_starts(
     init: str | ArrayLike,
     family: Family[P, S],
@@ -66,9 +48,8 @@ def plain_starts(
     """Starts of the EM loop from k-means, or from labels (N,) or responsibilities (N, G) of all rows."""
     begin = partial(family.first, rows, tolerance=max(tol, family.loose))
     if not isinstance(init, str):
-        z: Any = given(init, rows.n_rows, n_components, rows.dtype)
+        z = given(init, rows.n_rows, n_components, rows.dtype)
         if rows.is_array:
-            z = z[:]
             empty = np.flatnonzero(rows.weights @ z == 0)
             if len(empty):
                 raise ValueError(
@@ -84,18 +65,17 @@ def plain_starts(
     return [Start(f"kmeans {i}", partial(begin, z)) for i, z in enumerate(clusterings, start=1)]
 
 
-def given(init: ArrayLike, n_rows: int, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray | OneHot:
+def given(init: ArrayLike, n_rows: int, n_components: int, dtype: np.dtype[np.floating]) -> FloatArray:
     """Responsibilities from an array of labels or responsibilities, checked.
 
     Examples
     --------
-    >>> given(["a", "b", "b"], 3, 2, np.float64)[:]
+    >>> given(["a", "b", "b"], 3, 2, np.float64)
     array([[1., 0.], [0., 1.], [0., 1.]])
     """
     values = np.asarray(init)
     if values.shape == (n_rows,):
-        small = np.min_scalar_type(n_components)
-        return OneHot(_codes(values, n_components).astype(small), n_components, np.dtype(dtype))
+        return np.eye(n_components, dtype=dtype)[_codes(values, n_components)]
     if values.shape == (n_rows, n_components):
         return _from_responsibilities(values, dtype)
     shapes = f"labels of shape ({n_rows},) or responsibilities of shape ({n_rows}, {n_components})"
