@@ -14,14 +14,18 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from blockmix.blocks.blocks import Blocks, Layout
+from blockmix.blocks.moments import as_matrix
 from blockmix.em.parameters import Parameters, Prior
 from blockmix.em.sweep import maximize, sweep
 from blockmix.grouping import BestCut, HierarchicalGrouping
-from blockmix.partition import Partition
+from blockmix.grouping.common_factors import MOST, Scatter, best_common
+from blockmix.grouping.grouping import layout_of
+from blockmix.partition import Partition, bic_price
 from blockmix.rows import ArrayRows, one_blas_thread
 
 SIZES = {  # line: (sizes, N, p, G, columns per group)
@@ -44,12 +48,19 @@ def iteration(n: int, p: int, G: int, K: int) -> Callable[[], object]:
     return lambda: maximize(sweep(rows, parameters), parameters, Prior(0.0, 1.0))
 
 
-def regroup(p: int) -> Callable[[], object]:
-    """The best groups of a correlation of p columns in modules of ten."""
+def regroup(p: int, common: bool) -> Callable[[], object]:
+    """The best groups of a correlation of p columns in modules of ten, or the search for common factors in them."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, p)) + np.repeat(rng.standard_normal((500, -(-p // 10))), 10, axis=1)[:, :p]
-    S = np.corrcoef(X.T)
-    return lambda: BestCut().choose(S, 500, HierarchicalGrouping())
+    S = as_matrix(np.corrcoef((X + common * rng.standard_normal((500, 1))).T))
+
+    def groups(R: Any) -> Layout:
+        return layout_of(BestCut().choose(R, 500, HierarchicalGrouping()))
+
+    if not common:
+        return lambda: groups(S)
+    found, price = groups(S), bic_price(500)
+    return lambda: best_common(Scatter.of(S, 500, price, price), groups, found, None, 0, MOST)
 
 
 def cost(run: Callable[[], object]) -> tuple[float, float]:
@@ -76,8 +87,8 @@ def measured() -> dict[str, tuple[list[int], np.ndarray]]:
             K = size if "groups of 1000" in name else columns // width if width else 1
             costs.append(cost(iteration(n or size, columns, G or size, K)))
         lines[name] = sizes, np.array(costs)
-    sizes = [10, 100, 1000]
-    lines["regroup, columns"] = sizes, np.array([cost(regroup(p)) for p in sizes])
+    for name, sizes in (("regroup, columns", [10, 100, 1000, 5000]), ("common factors, columns", [10, 100, 1000])):
+        lines[name] = sizes, np.array([cost(regroup(p, "common" in name)) for p in sizes])
     return lines
 
 
