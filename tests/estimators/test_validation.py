@@ -14,7 +14,7 @@ import pytest
 from fits import LABELS, Fit, quiet, table
 from optional import package
 
-from blockmix import BlockDiagonalCovariance, FactorBiclustering
+from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering
 
 
 def with_entry(value: object) -> Any:
@@ -191,3 +191,19 @@ def test_repeated_rows_are_fitted_though_fewer_differ_than_there_are_components(
     model = quiet(X, n_components=4, n_column_groups=2, random_state=0)
     assert np.isfinite(model.score_samples(X)).all()
     assert np.diff(model.log_likelihood_trace_).min(initial=0) >= -1e-8
+
+
+@pytest.mark.parametrize("model", [GaussianBiclustering(2), BlockDiagonalCovariance()])
+def test_too_many_columns_are_refused_beforehand(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The distances of 6000 columns are 0.288 GB; given groups need none of them."""
+    monkeypatch.setattr("blockmix.estimators.validation.available_memory", lambda: 0.2e9)
+    X = np.random.default_rng(0).standard_normal((10, 6000))
+    with pytest.raises(MemoryError, match=r"6000 columns need about 0\.29 GB of memory, and 0\.2 GB are available"):
+        model.fit(X)
+
+
+def test_given_groups_need_no_distances(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that are all alone take no p × p matrix, whatever memory there is."""
+    monkeypatch.setattr("blockmix.estimators.validation.available_memory", lambda: 0.2e9)
+    X = np.random.default_rng(0).standard_normal((10, 6000))
+    assert GaussianBiclustering(1, 6000).fit(X).n_column_groups_ == [6000]

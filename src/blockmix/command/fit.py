@@ -34,7 +34,7 @@ from blockmix.command.extras import (
 from blockmix.command.options import FitOptions, MixtureOptions, WritingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import read_table, stem_of
-from blockmix.command.table import Table, available_memory, print_notes
+from blockmix.command.table import Table, print_notes
 from blockmix.estimators.answer import answer
 from blockmix.estimators.fitting import probabilities, tells_rows_apart
 from blockmix.estimators.mixture import Mixture
@@ -43,6 +43,7 @@ from blockmix.estimators.validation import rows_to_score
 from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, one_blas_thread
+from blockmix.rows.files import available_memory
 
 # Copies of the table, and matrices of p × p numbers, at the peak of a fit, its regroup. With many columns and few rows
 # only the distances are p × p; else scatter, covariance, correlation, its definite form, that in the order of the tree,

@@ -20,9 +20,9 @@ import numpy as np
 from blockmix.anndata import matrix
 from blockmix.command.description import floats, without
 from blockmix.command.options import ReadingOptions
-from blockmix.command.table import REMEDY, Names, Table, available_memory, choose, lacking, printable, texts_of
+from blockmix.command.table import REMEDY, Names, Table, choose, lacking, printable, texts_of
 from blockmix.partition import FloatArray, IntArray
-from blockmix.rows.files import FORMATS, ArrayFile, needed, source_of
+from blockmix.rows.files import FORMATS, ArrayFile, available_memory, needed, source_of
 from blockmix.rows.streamed import Piece
 
 LARGE = 2**24  # numbers from which a table stays in its file: 134 MB in memory, and four times that during a fit

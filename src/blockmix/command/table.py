@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -347,12 +346,3 @@ def lacking(source: str, names: Sequence[str], wanted: Sequence[str]) -> ValueEr
         return ValueError(f"{source} has no column {absent[0]!r}: {hint}")
     listed = [f"{name} ({hints[name]})" if name in hints else name for name in absent]
     return ValueError(f"{source} lacks {len(absent)} of {len(wanted)} columns: {shortened(listed)}")
-
-
-def available_memory() -> float:
-    """Bytes of memory that are free, infinitely many if the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, StopIteration):  # not Linux
-        return float("inf")

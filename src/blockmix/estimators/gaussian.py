@@ -40,6 +40,7 @@ from blockmix.estimators.validation import (
     as_grouping,
     as_rule,
     check_common,
+    check_memory,
     check_shrinkage,
     check_whole,
     common_range,
@@ -287,6 +288,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         common = common_range(self.common_factors, rows.n_columns, priced)
         wide &= not common[0]
         as_rows = wide and rows.is_array and not rows.has_missing and all(takes_gram(grouping, k) for k in n_groups)
+        searched = any(not isinstance(k, Partition) and k not in (1, rows.n_columns) for k in n_groups)
+        check_memory(rows.n_columns, searched if as_rows else 6)
         return BlockFamily(
             n_groups=n_groups,
             grouping=grouping,

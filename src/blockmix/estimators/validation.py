@@ -23,8 +23,10 @@ from blockmix.grouping.common_factors import MOST
 from blockmix.grouping.grouping import check_n_groups
 from blockmix.partition import FloatArray, Partition, RandomState
 from blockmix.rows import ArrayRows, Rows, opened
+from blockmix.rows.files import available_memory
 
 _TYPES = [np.float64, np.float32]
+_MANY = 5000  # columns from which it is asked whether p × p matrices fit into memory
 
 
 class ParameterError(ValueError):
@@ -100,6 +102,14 @@ def refuse_attribute(estimator: Any, name: str) -> Any:
     if wanted and "warnings_" not in vars(estimator):  # with which a fit ends
         raise NotFittedError(f"This {type(estimator).__name__} instance is not fitted yet: call fit first")
     raise AttributeError(f"{type(estimator).__name__!r} object has no attribute {name!r}")
+
+
+def check_memory(n_columns: int, matrices: int) -> None:
+    """Raise a MemoryError if the system has no room for this many p × p matrices, which regroups hold at a time."""
+    needed = 8.0 * matrices * n_columns**2
+    if n_columns > _MANY and needed > (available := available_memory()):
+        memory = f"need about {needed / 1e9:.2g} GB of memory, and {available / 1e9:.2g} GB are available"
+        raise MemoryError(f"column groups of {n_columns} columns {memory}: keep the columns of largest variance")
 
 
 def takes_missing(estimator: Any) -> bool:

@@ -309,3 +309,12 @@ def needed(module: str, extra: str) -> Any:
     except ImportError:
         package = module.partition(".")[0]
         raise ImportError(f"{package} is needed and not installed: pip install 'blockmix[{extra}]'") from None
+
+
+def available_memory() -> float:
+    """Bytes of memory that are free, infinitely many if the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):  # not Linux
+        return float("inf")
