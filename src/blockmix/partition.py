@@ -165,8 +165,3 @@ def leading_loadings(covariance: Any, loadings: Sequence[FloatArray | None]) -> 
         if factors is not None:
             leading[group] = factors[:, 0]
     return np.asarray(leading / np.sqrt(covariance.variances))
-
-
-def grouped_names(partition: Partition, names: list[str]) -> list[list[str]]:
-    """Return the column names of each group."""
-    return [[names[j] for j in group] for group in partition.groups]

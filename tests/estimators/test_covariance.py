@@ -31,7 +31,7 @@ TRUTH = Partition([0, 0, 0, 0, 1, 1, 1, 2])
 SETTINGS: dict[str, dict[str, Any]] = {
     "auto": {},
     "silhouette": {"n_groups": "silhouette", "grouping": HierarchicalGrouping("single", "profile")},
-    "factor": {"n_groups": 2, "block_model": 1, "shrinkage": 0.2},
+    "factor": {"n_groups": 2, "block_model": 1},
     "greedy": {"grouping": "greedy"},
     "relaxed": {"grouping": "relaxed", "random_state": 0},
 }
@@ -85,7 +85,7 @@ def test_one_group_is_the_empirical_covariance_and_p_groups_its_diagonal(seed: i
     assert_allclose(diagonal.covariance_, np.diag(np.diag(S)), rtol=1e-10)
 
 
-@pytest.mark.parametrize("parameters", [{"n_groups": 3}, {"n_groups": 1}, {"n_groups": 3, "shrinkage": 0.4}])
+@pytest.mark.parametrize("parameters", [{"n_groups": 3}, {"n_groups": 1}])
 def test_score_distance_and_norm_are_scikit_learns_for_the_same_covariance(parameters: dict[str, Any]) -> None:
     model = BlockDiagonalCovariance(**parameters).fit(rows())
     twin = EmpiricalCovariance().fit(rows())
@@ -104,7 +104,7 @@ def test_score_distance_and_norm_are_scikit_learns_for_the_same_covariance(param
 
 @every_setting
 def test_a_weight_of_two_is_a_repeated_row(setting: str) -> None:
-    # Red if the number of rows is counted without the weights anywhere: K, prices and shrinkage depend on it.
+    # Red if the number of rows is counted without the weights anywhere: K and prices depend on it.
     X = rows(n_rows=40)
     counts = np.random.default_rng(0).integers(0, 4, len(X))
     weighted = fitted(X, sample_weight=counts, **SETTINGS[setting])
@@ -156,16 +156,6 @@ def test_singular_tables_are_fitted(dtype: type[np.floating], grouping: str, rid
             assert model.n_groups_ == n_groups or isinstance(n_groups, str)
             assert np.isfinite(model.score(X))
             assert np.isfinite(model.precision_).all()
-
-
-def test_shrinkage_by_a_number() -> None:
-    X = rows()
-    plain, shrunk = (
-        BlockDiagonalCovariance(3, ridge=0).fit(X),
-        BlockDiagonalCovariance(3, ridge=0, shrinkage=0.3).fit(X),
-    )
-    expected = 0.7 * plain.covariance_ + 0.3 * np.diag(np.diag(plain.covariance_))
-    assert_allclose(shrunk.covariance_, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -391,19 +381,12 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
     ),
     "ridge": ({"ridge": -1}, rows(), None, "ridge=-1 must be a number that is at least 0"),
     "ridge NaN": ({"ridge": np.nan}, rows(), None, "ridge=nan must be a number that is at least 0"),
-    "shrinkage": ({"shrinkage": 1}, rows(), None, "shrinkage=1 must be None or a number from 0 up to, but not, 1"),
     "shape": (
         {"n_groups": 2, "block_model": "round"},
         rows(),
         None,
         "block_model='round' must be one of auto, full, tree, a number of factors, or an object with the methods of "
         "BlockModel",
-    ),
-    "shrinkage name": (
-        {"shrinkage": "lw"},
-        rows(),
-        None,
-        "shrinkage='lw' must be None or a number from 0 up to, but not, 1",
     ),
     "negative weights": ({}, rows(), -np.ones(120), "Negative values in data passed to `sample_weight`."),
     "weights all zero": ({}, rows(), np.zeros(120), "Sample weights must contain at least one non-zero number."),

@@ -146,9 +146,7 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
             "components, or for a model with common noise (third letter C)"
         )
 
-    def _warnings(  # type: ignore[override]
-        self, best: LoopResult[FactorParameters], rows: Rows, family: FactorFamily
-    ) -> list[str]:
+    def _warnings(self, best: LoopResult[FactorParameters], rows: Rows, family: FactorFamily) -> list[str]:
         messages = []
         if len(self.weights_) > 1 and rows.n_columns > rows.n_rows:
             messages.append(WIDE.format(rows.n_columns, rows.n_rows))

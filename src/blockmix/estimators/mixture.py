@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, BiclusterMixin, ClusterMixin, DensityMix
 from sklearn.utils import TransformerTags, check_random_state
 
 from blockmix import plotting
-from blockmix.em.loop import Family, LoopResult, P, Progress, S
+from blockmix.em.loop import P, Progress, S
 from blockmix.estimators.answer import Centers, answer, group_scores
 from blockmix.estimators.associations import associated
 from blockmix.estimators.fitting import (
@@ -38,7 +38,7 @@ from blockmix.estimators.validation import matrix, refuse_attribute, rows_to_sco
 from blockmix.files.archive import write_vectors
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.plotting.views import ComponentView, component_view, row_axes
-from blockmix.rows import Chunk, Rows, one_blas_thread
+from blockmix.rows import Chunk, one_blas_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,14 @@ T = TypeVar("T")
 class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic[P, S]):
     """A mixture with column groups in each component, fitted by EM from several starts.
 
-    A bicluster is a pair (component, group): the rows of the component and the columns of the group.
+    A bicluster is a pair (component, group): the rows of the component and the columns of the group. `fitting` asks a
+    subclass, besides the methods below, for
+
+    - ``_check_parameters()``, which refuses values of its own parameters;
+    - ``_family(rows, variances)``, the `em.loop.Family` that they describe, for columns of these variances (p,);
+    - ``_adopt(parameters, rows)``, which takes over parameters that fit the rows in the units of the fit;
+    - ``_warnings(best, rows, family)``, sentences about a fit that ended well but may mislead;
+    - ``_thin_message(g, count, parameters)``, what is wrong with component g, which is thin and has `count` rows.
     """
 
     standardize: bool = True  # whether columns are divided by their overall deviation
@@ -69,26 +76,6 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     _rounding = True  # take a value that several rows share as known only to within the distance to its neighbours
     # Returns more attributes, by name, of the rows of a chunk with these components, each of shape (m,).
     _describe: Callable[..., dict[str, Any]] | None = None
-
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse values of the parameters that are not those of every mixture."""
-
-    @abstractmethod
-    def _family(self, rows: Rows, variances: FloatArray) -> Family[P, S]:
-        """The family that the constructor's parameters describe, for rows whose columns have these variances (p,)."""
-
-    @abstractmethod
-    def _adopt(self, parameters: P, rows: Rows) -> None:
-        """Take over parameters that fit the rows in the units of the fit."""
-
-    @abstractmethod
-    def _warnings(self, best: LoopResult[P], rows: Rows, family: Family[P, S]) -> list[str]:
-        """Sentences about a fit that ended well but may mislead."""
-
-    @abstractmethod
-    def _thin_message(self, g: int, count: float, parameters: P) -> str:
-        """What is wrong with component g, which is thin and has `count` rows."""
 
     @abstractmethod
     def _scorer(self) -> Scorer:

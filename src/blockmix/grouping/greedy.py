@@ -105,18 +105,12 @@ class MutablePartition:
         return np.asarray(np.maximum(variances, np.finfo(float).eps * self.S[j, j]))
 
     def move(self, j: int, k: int) -> None:
-        """Move column j to group k: factor what it leaves, and append the row (uᵀ, √v) to the factor of group k."""
+        """Move column j to group k, and factor both groups anew."""
         left = self.labels[j]
         self._members[left] = self._members[left][j != self._members[left]]
-        self._factors[left] = self._factor(self._members[left])
-        A, L = self._members[k], self._factors[k]
-        c = len(A)
-        grown = np.zeros((c + 1, c + 1), order="F")
-        grown[:c, :c] = L
-        u = dtrsv(L, self.S[A, j], lower=1)
-        grown[c, :c] = u
-        grown[c, c] = np.sqrt(max(self.S[j, j] - u @ u, np.finfo(float).eps * self.S[j, j]))
-        self._members[k], self._factors[k], self.labels[j] = np.append(A, j), grown, k
+        self._members[k], self.labels[j] = np.append(self._members[k], j), k
+        for group in {left, k}:
+            self._factors[group] = self._factor(self._members[group])
 
     def _factor(self, A: IntArray) -> FloatArray:
         """Lower Cholesky factor of a block, in Fortran order so that BLAS need not copy it."""

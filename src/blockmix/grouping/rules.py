@@ -258,11 +258,11 @@ def says_little(found: Partition) -> bool:
     return 3 < p <= _MANY and (found.n_groups == 1 or several >= _HUNDREDS or found.n_groups - several >= _ALONE * p)
 
 
-def standing_out(R: Any, grouping: object, n_rows: float) -> Split | None:
-    """The split that stands out, or None if none does beyond the correlations that chance leaves in so many rows."""
+def standing_out(R: Any, grouping: object, n_rows: float, known: Partition) -> Split | None:
+    """The split that stands out beyond chance in so many rows, if it is another than the known one; None if not."""
     best = split(R, grouping)
-    chance = max(_LEAST, 2 / np.sqrt(max(n_rows, 1.0)))
-    return best if 1 < best.partition.n_groups < len(R) and best.silhouette > chance else None
+    beyond = best.silhouette > max(_LEAST, 2 / np.sqrt(max(n_rows, 1.0)))
+    return best if beyond and 1 < best.partition.n_groups < len(R) and best.partition != known else None
 
 
 def _ratio(inner: FloatArray, outer: FloatArray, sizes: FloatArray | IntArray) -> FloatArray:

@@ -9,14 +9,4 @@ from blockmix.rows.files import Arrow, Parquet, opened
 from blockmix.rows.measured import EXACT, Resolution
 from blockmix.rows.rows import ArrayRows, Chunk, Rows, one_blas_thread
 
-__all__ = [
-    "EXACT",
-    "ArrayRows",
-    "Arrow",
-    "Chunk",
-    "Parquet",
-    "Resolution",
-    "Rows",
-    "one_blas_thread",
-    "opened",
-]
+__all__ = ["EXACT", "ArrayRows", "Arrow", "Chunk", "Parquet", "Resolution", "Rows", "one_blas_thread", "opened"]

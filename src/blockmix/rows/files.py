@@ -71,15 +71,11 @@ class ArrayFile:
     def _read(self, place: slice) -> np.ndarray[Any, Any]:
         if self.mapped is not None:
             return np.asarray(self.mapped[place])
-        values = np.empty((place.stop - place.start, self.n_columns), self.dtype)
-        with Path(self.path).open("rb", buffering=0) as file:
-            file.seek(self.offset + place.start * self.n_columns * self.dtype.itemsize)
-            rest = values.data.cast("B")
-            while len(rest) and (count := file.readinto(rest)):
-                rest = rest[count:]
-        if len(rest):
+        begin = self.offset + place.start * self.n_columns * self.dtype.itemsize
+        values = np.fromfile(self.path, self.dtype, (place.stop - place.start) * self.n_columns, offset=begin)
+        if len(values) < (place.stop - place.start) * self.n_columns:
             raise ValueError("the file ends before its rows do")
-        return values
+        return values.reshape(-1, self.n_columns)
 
 
 @dataclass(frozen=True, eq=False)

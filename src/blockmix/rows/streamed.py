@@ -181,12 +181,10 @@ def dense(piece: Piece, dtype: np.dtype[Any], n_columns: int) -> FloatArray:
 
 def refuse(values: FloatArray, start: int, name: str, names: list[str] | None, allow_missing: bool) -> None:
     """Raise an error that names the first value (m, p) that is infinite or, unless values may be missing, NaN."""
-    if np.isfinite(values).all():
+    wrong = np.isinf(values) if allow_missing else ~np.isfinite(values)
+    if not wrong.any():
         return
-    wrong = np.argwhere(np.isinf(values) if allow_missing else ~np.isfinite(values))
-    if not len(wrong):
-        return
-    row, j = wrong[0]
+    row, j = np.argwhere(wrong)[0]
     column = f"column {j}" if names is None else f"column {j} ({names[j]!r})"
     raise ValueError(f"{name}: row {start + row} has {values[row, j]:g} in {column}: fill it or leave the row out")
 
@@ -224,18 +222,13 @@ def factory_source(make: Callable[[], Iterable[Any]]) -> Source:
 
 def _named_chunks(make: Callable[[], Iterable[Any]]) -> Iterator[tuple[str, Any]]:
     """Chunks that are not empty, and their names; an error of the factory says which chunk it was."""
-    number = 0
+    number = -1
     try:
-        chunks = iter(make())
-        while True:
-            chunk = next(chunks, None)
-            if chunk is None:
-                return
+        for number, chunk in enumerate(make()):
             if len(chunk):
                 yield f"chunk {number} of X", chunk
-            number += 1
     except Exception as error:
-        raise ValueError(f"chunk {number} of X cannot be read ({type(error).__name__}: {error})") from error
+        raise ValueError(f"chunk {number + 1} of X cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _checked(chunk: Any) -> Any:
