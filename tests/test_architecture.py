@@ -155,7 +155,7 @@ def test_the_package_was_read() -> None:
     assert {"blocks.moments", "grouping.greedy", "em.loop", "selection"} <= set(MODULES)
     assert {"blocks.moments", "partition"} <= package_imports(SOURCES["grouping.greedy"])
     assert {"Partition", "bic_price"} <= definitions("partition")
-    assert 90 < code_lines(SOURCES["partition"]) < SOURCES["partition"].count("\n")
+    assert 80 < code_lines(SOURCES["partition"]) < SOURCES["partition"].count("\n")
 
 
 def test_the_top_level_is_small() -> None:
