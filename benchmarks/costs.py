@@ -25,8 +25,8 @@ from turns import in_turns
 
 from blockmix import BlockDiagonalCovariance, FactorBiclustering, GaussianBiclustering
 from blockmix.grouping import GreedyGrouping
-from blockmix.metrics import adjusted_rand, matched_accuracy
 from experiments.designs import block_grid
+from experiments.metrics import adjusted_rand, matched_accuracy
 from experiments.studies import robust
 
 

@@ -35,8 +35,8 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from blockmix import GaussianBiclustering, select
-from blockmix.metrics import adjusted_rand
 from experiments.data import standardize
+from experiments.metrics import adjusted_rand
 
 CLASS_NAMES = ("class", "label", "labels", "target", "y", "type", "species", "group")
 TYPES = ("full", "tied", "diag", "spherical")

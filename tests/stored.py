@@ -31,7 +31,7 @@ X = two_clusters()
 WIDE = np.tile(X, 6) + np.random.default_rng(1).standard_normal((60, 36))
 TEXTS = ["good food staff pool", "dirty bathroom smell room", "nice food staff room", "bad bathroom smell pool"] * 10
 MODELS: dict[str, tuple[Callable[[], Any], Any]] = {
-    "mixture": (lambda: GaussianBiclustering(2, random_state=np.random.RandomState(0)), X),
+    "mixture": (lambda: GaussianBiclustering(2, random_state=0), X),
     "shared": (lambda: GaussianBiclustering(2, SilhouetteRule(), shared_covariance=True, random_state=0), X),
     "float32": (lambda: GaussianBiclustering(2, 3, grouping=GreedyGrouping(), random_state=0), X.astype(np.float32)),
     "wide": (lambda: GaussianBiclustering(2, 9, shrinkage=0.1, random_state=0), WIDE),
@@ -39,7 +39,7 @@ MODELS: dict[str, tuple[Callable[[], Any], Any]] = {
     "tails": (lambda: GaussianBiclustering(2, [3, 2], tails="t", random_state=0), X),
     "steps": (lambda: GaussianBiclustering(2, 3, random_state=0), np.round(X)),
     "factor": (lambda: FactorBiclustering(2, 3, random_state=0), X),
-    "covariance": (lambda: BlockDiagonalCovariance(3, random_state=np.random.RandomState(1)), X[:30]),
+    "covariance": (lambda: BlockDiagonalCovariance(3, random_state=1), X[:30]),
     "one factor": (lambda: BlockDiagonalCovariance(1, block_model=1), X[:30].astype(np.float32)),
     "topics": (lambda: TopicBiclustering(2, 3, random_state=0), TEXTS),
 }
@@ -62,8 +62,6 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict):
         return list(a) == list(b) and same(list(a.values()), list(b.values()))
-    if isinstance(a, np.random.RandomState):
-        return same(a.get_state(), b.get_state())
     if isinstance(a, (float, np.floating)) and math.isnan(a):
         return math.isnan(b)
     if hasattr(a, "get_params"):

@@ -29,7 +29,6 @@ FOLDERS: dict[str, set[str]] = {
     "starts": set(),
     "files": FILES,
     "plotting": DRAWING,
-    "metrics": set(),
     "estimators": FILES | FRAMES | DRAWING | {"print"},
     "candidates": FRAMES | DRAWING,
     "selection": FILES | FRAMES | DRAWING | {"print"},

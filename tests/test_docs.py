@@ -27,7 +27,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))]
 MODULES = [
     "blockmix",
-    *(f"blockmix.{name}" for name in ("grouping", "rows", "metrics", "plotting", "report")),
+    *(f"blockmix.{name}" for name in ("grouping", "rows", "plotting", "report")),
 ]
 
 

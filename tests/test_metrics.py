@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from blockmix.metrics import adjusted_rand, matched_accuracy, npmi_coherence
 from blockmix.partition import Partition
 from experiments.losses import frobenius_loss, mape, stein_loss
+from experiments.metrics import adjusted_rand, matched_accuracy, npmi_coherence
 
 Labels = list[int]
 PARTITION_SCORES = [matched_accuracy, adjusted_rand]

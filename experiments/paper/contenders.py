@@ -16,8 +16,8 @@ from sklearn.mixture import GaussianMixture
 
 from blockmix import FactorBiclustering, GaussianBiclustering
 from blockmix.grouping import HierarchicalGrouping, SilhouetteRule
-from blockmix.metrics import adjusted_rand, matched_accuracy
 from experiments.harness import Task, mean_by
+from experiments.metrics import adjusted_rand, matched_accuracy
 from experiments.paper.paper_em import paper_em
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from blockmix import BlockDiagonalCovariance
 from blockmix.grouping import HierarchicalGrouping, SilhouetteRule
-from blockmix.metrics import adjusted_rand, matched_accuracy
 from experiments import designs
 from experiments.figures import matrix, save, sheet
 from experiments.harness import Task, arguments, mean_by, run, show, write
+from experiments.metrics import adjusted_rand, matched_accuracy
 
 METHODS = ("ours, K known", "ours, auto", "ours, silhouette", "paper, K known", "paper, silhouette")
 SCORES = {"accuracy": "columns in the right group", "exact": "all groups right"}

@@ -10,10 +10,10 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from blockmix import BlockDiagonalCovariance
 from blockmix.grouping import HierarchicalGrouping
-from blockmix.metrics import adjusted_rand
 from experiments import designs
 from experiments.figures import curves, save, sheet
 from experiments.harness import Task, arguments, mean_by, run, show, write
+from experiments.metrics import adjusted_rand
 
 METHODS = {
     "greedy": {"n_groups": 3, "grouping": "greedy"},

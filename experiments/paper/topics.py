@@ -20,10 +20,10 @@ from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
 from blockmix import TopicBiclustering
 from blockmix.estimators.terms import RelativeTfidf, default_vectorizer
-from blockmix.metrics import adjusted_rand, npmi_coherence
 from experiments.data import available, load_disneyland, load_tripadvisor
 from experiments.figures import save
 from experiments.harness import Task, arguments, run, show, write
+from experiments.metrics import adjusted_rand, npmi_coherence
 
 SETS: dict[str, tuple[str, Callable[[], Any]]] = {
     "tripadvisor": ("TripAdvisor, the paper's Kaggle reviews in part", load_tripadvisor),

@@ -13,9 +13,9 @@ from zlib import crc32
 import numpy as np
 
 from blockmix import BlockDiagonalCovariance
-from blockmix.metrics import adjusted_rand
 from experiments.figures import COLORS, save, sheet
 from experiments.harness import Task, arguments, mean_by, run, show, write
+from experiments.metrics import adjusted_rand
 from experiments.studies.auto_designs import FAMILIES
 
 RULES = ("auto", "silhouette")

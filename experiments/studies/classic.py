@@ -19,8 +19,8 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 
 from blockmix import GaussianBiclustering, select
-from blockmix.metrics import adjusted_rand
 from experiments.harness import Task, arguments, run, show, write
+from experiments.metrics import adjusted_rand
 
 METHODS = ("blockmix", 'init="kmeans"', "K-means", "GMM", "select")
 _FOLDER = "BLOCKMIX_CLASSIC"

@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from blockmix import GaussianBiclustering, select
-from blockmix.metrics import adjusted_rand
 from experiments.data import available, load_ecoli, load_olive, load_wine
 from experiments.harness import Task, arguments, mean_by, run, show, write
+from experiments.metrics import adjusted_rand
 
 Rng = np.random.Generator
 

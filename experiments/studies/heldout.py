@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from blockmix import GaussianBiclustering
-from blockmix.metrics import adjusted_rand
 from experiments.data import available, standardize
 from experiments.harness import Task, arguments, mean_by, run, show, write
+from experiments.metrics import adjusted_rand
 from experiments.paper.real_sets import SETS
 from experiments.studies import modules
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from blockmix import select
-from blockmix.metrics import adjusted_rand
+from experiments.metrics import adjusted_rand
 
 ROWS, COLUMNS, FIRST = 300, 6, 100
 Drawn = tuple[np.ndarray, np.ndarray]

@@ -20,9 +20,9 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from blockmix import GaussianBiclustering, select
-from blockmix.metrics import adjusted_rand
 from experiments.data import available, load_ecoli, load_olive, load_wine, standardize
 from experiments.harness import RESULTS, Task, show
+from experiments.metrics import adjusted_rand
 
 SETS: dict[str, Callable[[], Any]] = {
     "Wine": load_wine,

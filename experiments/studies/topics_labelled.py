@@ -27,9 +27,9 @@ from sklearn.preprocessing import normalize
 
 from blockmix import TopicBiclustering
 from blockmix.estimators.terms import default_vectorizer
-from blockmix.metrics import npmi_coherence
 from experiments.data import folder, load_disneyland, load_tripadvisor
 from experiments.harness import Task, arguments, mean_by, run, show, write
+from experiments.metrics import npmi_coherence
 
 FILES = {"posts": "ng20", "snippets": "snippets", "fortunes": "fortunes"}
 PACKAGES = ("scipy", "sklearn", "pandas", "matplotlib", "numpy", "dask", "polars", "email", "asyncio")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from blockmix import anndata as anndata
-    from blockmix import grouping, metrics, plotting, report
+    from blockmix import grouping, plotting, report
     from blockmix.candidates import SelectionTable
     from blockmix.command import show_versions, warm_up
     from blockmix.estimators.comparison import Comparison, compare
@@ -40,7 +40,6 @@ __all__ = [
     "compare",
     "grouping",
     "load",
-    "metrics",
     "plan",
     "plotting",
     "replicate",

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.metrics import adjusted_rand_score
 
 from blockmix.em.loop import Outcome
 from blockmix.estimators.answer import answer
-from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray
 from blockmix.plotting import selection_curve
 from blockmix.rows.files import needed
@@ -291,7 +291,7 @@ class SelectionTable:
         for row in self._comparable():
             if row is not best and (row is smallest or abs(getattr(row, name) - value) < LEVEL):
                 fitted = best.model is not None and row.model is not None
-                agreement = adjusted_rand(best.model.row_labels_, row.model.row_labels_) if fitted else np.nan
+                agreement = adjusted_rand_score(best.model.row_labels_, row.model.row_labels_) if fitted else np.nan
                 models.append(LevelModel(row, float(getattr(row, name) - value), agreement))
         return models
 

@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from commands import command, run, wine
 
 from blockmix import GaussianBiclustering, select
-from blockmix.command.options import CRITERIA, RULES
+from blockmix.command.options import RULES, Criterion
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_the_library_takes_the_names_that_the_command_offers() -> None:
     X = np.random.default_rng(0).standard_normal((20, 3))
     for rule in RULES:
         GaussianBiclustering(1, rule).fit(X)
-    for criterion in CRITERIA:
+    for criterion in get_args(Criterion):
         select(X, 1, criterion=criterion)
 
 

@@ -121,7 +121,7 @@ def test_a_folder_of_texts_is_a_corpus() -> None:
     run("topics", "docs", "--topics", "2", "--groups", "2", "--by", "folder", "--out", "out")
     rows = lines_of("out/rows.csv")
     assert len({(line["row"].split("/")[0], line["topic"]) for line in rows}) == 2
-    assert "has no column 'stars': it has text, folder" in fails("topics", "docs", "--rating", "stars")
+    assert "has no column 'stars': it has file, text, folder" in fails("topics", "docs", "--rating", "stars")
     Path("docs", "a.txt").write_bytes(b"caf\xe9")
     assert "not in UTF-8: give its encoding" in fails("topics", "docs")
 

@@ -20,9 +20,9 @@ from blockmix.blocks.moments import as_matrix
 from blockmix.em.parameters import Parameters, Prior, log_joint, row_distances
 from blockmix.em.sweep import maximize, sweep
 from blockmix.grouping.common_factors import Scatter, best_common, is_common
-from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, Partition
 from blockmix.rows import ArrayRows
+from experiments.metrics import adjusted_rand
 
 TRUTH = Partition(np.repeat(range(5), 5))
 GROUPS = Partition([0, 0, 0, 1, 1, 2, 2])

@@ -18,9 +18,9 @@ from strategies import seeds
 from blockmix.em import factor_steps as steps
 from blockmix.em.factor import Scatter, factor_sweep
 from blockmix.em.factor_steps import correlations, factor_m_step, first_groups, first_parameters, tree_columns
-from blockmix.metrics import matched_accuracy
 from blockmix.partition import Partition
 from blockmix.rows import ArrayRows
+from experiments.metrics import matched_accuracy
 
 
 @pytest.mark.parametrize("pooled", [False, True])

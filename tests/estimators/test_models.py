@@ -53,7 +53,7 @@ def test_a_model_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
         {"n_column_groups": np.array([3, 3]), "random_state": np.int64(3)},
         {"n_column_groups": SilhouetteRule(candidates=range(2, 4)), "init": LABELS},
         {"n_column_groups": (6, 1), "grouping": HierarchicalGrouping("complete"), "init": ["a"] * 30 + ["b"] * 30},
-        {"grouping": RelaxedGrouping(n_init=2, random_state=np.random.RandomState(2)), "init": np.eye(2)[LABELS]},
+        {"grouping": RelaxedGrouping(n_init=2, random_state=2), "init": np.eye(2)[LABELS]},
     ],
 )
 def test_parameters_come_back_as_they_were(given: dict[str, Any], tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ UNSAVED = "which cannot be saved"
         (GaussianBiclustering(init=np.array([1, None])), f"init holds a ndarray, {UNSAVED}"),
         (GaussianBiclustering(init=np.array([1j])), f"init holds a ndarray, {UNSAVED}"),
         (GaussianBiclustering(tol=np.longdouble(1)), f"tol holds a longdouble, {UNSAVED}"),
-        (GaussianBiclustering(random_state=np.random.RandomState(np.random.PCG64(0))), "a RandomState on PCG64 cannot"),
+        (GaussianBiclustering(random_state=np.random.RandomState(0)), f"random_state holds a RandomState, {UNSAVED}"),
     ],
 )
 def test_what_cannot_be_loaded_is_not_saved(unfitted: Any, sentence: str, tmp_path: Path) -> None:
@@ -212,9 +212,6 @@ WEIGHTS, MEANS, BLOCKS = "_parameters/weights", "_parameters/means", "_parameter
         ("mixture", "__class__", 1, "ValueError: '__class__' is not a fitted attribute"),
         ("mixture", "n_parameters_", 3, "ValueError: 'n_parameters_' is not a fitted attribute"),
         ("mixture", "means_", {"$": "array", "place": 99}, "KeyError: "),
-        # NumPy takes any position of a seed, and would read the memory behind its numbers.
-        ("mixture", "random_state/state/items/1/1/items/1/1", 625, "ValueError: a RandomState has 624 numbers"),
-        ("mixture", "random_state/state/items/1/1/items/0/1", {"$": "tuple", "items": []}, "AttributeError: "),
         # Mixtures.
         ("mixture", WEIGHTS, put(0, np.nan), "weights are not a vector of finite numbers"),
         ("mixture", WEIGHTS, lambda w: w[:1], "weights are negative or sum to 0.5 instead of 1"),

@@ -158,24 +158,26 @@ def test_embeddings_take_the_place_of_word_vectors(tmp_path: Path) -> None:
 def test_shares_by_category_have_wilson_intervals(model: TopicBiclustering) -> None:
     values = np.array(["a", "b", None], dtype=object)[np.arange(120) % 3]
     table = model.by(values)
-    assert table.names == ("a", "b") and not table.ordered and table.counts.sum() == 80
-    for g in range(3):
-        for c in range(2):
-            n = int((values == table.names[c]).sum())
-            interval = binomtest(int(table.counts[g, c]), n).proportion_ci(method="wilson")
-            assert_allclose([table.low[g, c], table.high[g, c]], interval, atol=1e-4)
-    assert_allclose(table.shares.sum(axis=0), 1)
-    assert len(table.to_frame()) == 6
+    assert len(table) == 6 and table["topic"].tolist() == [1, 1, 2, 2, 3, 3] and table["documents"].sum() == 80
+    assert table["category"].tolist() == ["a", "b"] * 3 and not table["category"].cat.ordered
+    for line in table.itertuples():
+        own = (values == line.category) & (model.labels_ == line.topic - 1)
+        n = int((values == line.category).sum())
+        assert line.documents == own.sum() and line.share == pytest.approx(own.sum() / n)
+        interval = binomtest(line.documents, n).proportion_ci(method="wilson")
+        assert_allclose([line.low, line.high], interval, atol=1e-4)
 
 
 def test_dates_and_numbers_are_put_in_stretches(model: TopicBiclustering) -> None:
     dates = np.datetime64("2024-01-01") + np.arange(120)
     dates[3] = np.datetime64("NaT")
     table = model.by(dates, bins=4)
-    assert table.names[0] == "from 2024-01-01" and table.ordered and table.counts.sum() == 119
+    assert table["category"][0] == "from 2024-01-01" and table["category"].cat.ordered
+    assert table["documents"].sum() == 119
     numbers = np.exp(np.arange(120.0) / 9)
-    assert model.by(numbers, bins=4).counts.sum(axis=0).tolist() == [30, 30, 30, 30]
-    assert model.by(KIND).names == ("0", "1", "2") and (model.by(KIND).counts > 0).sum() == 3
+    assert model.by(numbers, bins=4).groupby("category", observed=True)["documents"].sum().tolist() == [30] * 4
+    kinds = model.by(KIND)
+    assert list(kinds["category"].cat.categories) == ["0", "1", "2"] and (kinds["documents"] > 0).sum() == 3
     with pytest.raises(ValueError, match="for 120 documents"):
         model.by([1, 2])
     with pytest.raises(ValueError, match="values has 120 categories"):

@@ -216,8 +216,8 @@ ANOTHER = "is the checkpoint of a fit"
         ({"init": np.arange(300) % 2}, f"{ANOTHER} with init='auto', this one has init=ndarray "),
         ({"X": table(n_rows=298)}, f"{ANOTHER} with rows=300, this one has rows=298: give"),
         ({"X": table()[:, :5]}, f"{ANOTHER} with columns=6, this one has columns=5: give"),
-        ({"X": table() + np.eye(6)[2]}, rf"{ANOTHER} to other rows: column 2 had mean .*, here it has 1\."),
-        ({"X": table()[::-1].copy()}, rf"{ANOTHER} to other rows: column 0 has other values in other rows"),
+        ({"X": table() + np.eye(6)[2]}, rf"{ANOTHER} to other rows: column 2 has other values"),
+        ({"X": table()[::-1].copy()}, rf"{ANOTHER} to other rows: column 0 has other values"),
         ({"X": table().astype(np.float32)}, f"{ANOTHER} with type=float64, this one has type=float32:"),
     ],
 )

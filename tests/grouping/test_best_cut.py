@@ -19,8 +19,8 @@ from blockmix.blocks.shapes import FULL, BlockFit, BlockModel, FactorBlock, Tree
 from blockmix.grouping import BestCut, GreedyGrouping, HierarchicalGrouping, SilhouetteRule
 from blockmix.grouping.kernels import best_cut, best_of_both, spans, worths
 from blockmix.grouping.rules import Cut, best_shapes, group_prices, takes_gram, tree_cut
-from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray, Partition, bic_price
+from experiments.metrics import adjusted_rand
 
 HIERARCHICAL = HierarchicalGrouping()
 

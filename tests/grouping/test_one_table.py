@@ -25,8 +25,8 @@ from blockmix.grouping.one_table import (
     temper,
     too_few_rows,
 )
-from blockmix.metrics import adjusted_rand
 from blockmix.partition import Partition
+from experiments.metrics import adjusted_rand
 
 HIERARCHICAL = HierarchicalGrouping()
 

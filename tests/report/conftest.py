@@ -29,7 +29,15 @@ class Page(NamedTuple):
 
 def page(path: Path, model: GaussianBiclustering, X: pd.DataFrame, labels: np.ndarray, n: int, title: str) -> Page:
     stability = model.stability(X, n, 1, random_state=0) if n else None
-    write_report(model, path, X, labels=labels, stability=stability, title=title, command="blockmix fit a.csv")
+    write_report(
+        model,
+        path,
+        X,
+        traits=None if labels is None else {"known class": labels},
+        stability=stability,
+        title=title,
+        command="blockmix fit a.csv",
+    )
     return Page(path, model, X, labels, stability, document(path))
 
 

@@ -16,9 +16,9 @@ from scipy.stats.contingency import association
 
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering
 from blockmix.grouping import HierarchicalGrouping
-from blockmix.metrics import adjusted_rand
 from blockmix.plotting.views import component_view
 from blockmix.report import write_report
+from experiments.metrics import adjusted_rand
 
 pytestmark = needs_browser
 
@@ -212,7 +212,7 @@ def test_large_numbers_fit_their_tiles_and_charts(browser: Any, wine: Any, tmp_p
     X = 1e-9 * wine.X.to_numpy()
     model = GaussianBiclustering(8, 9, shrinkage=0.1, random_state=0).fit(X)
     model.log_likelihood_trace_ = np.array([-987_654_321.0, -887_654_321.0])
-    write_report(model, tmp_path / "a.html", X, labels=np.arange(len(X)) % 2, stability=False)
+    write_report(model, tmp_path / "a.html", X, traits={"known class": np.arange(len(X)) % 2}, stability=False)
     visit = Visit(browser, tmp_path / "a.html")
     assert "−987\u202f654\u202f321" in visit.page.locator("svg.chart text").all_text_contents()
     wider = "[...document.querySelectorAll('.facts > div')].filter((e) => e.scrollWidth > e.clientWidth)"

@@ -67,8 +67,8 @@ def test_two_thousand_columns_with_stability_stay_below_three_megabytes(tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"labels": [1, 2]}, "known class has 2 entries for 178 rows"),
-        ({"labels": np.zeros((178, 2))}, r"known class has shape \(178, 2\): give one value per row"),
+        ({"traits": {"known class": [1, 2]}}, "known class has 2 entries for 178 rows"),
+        ({"traits": {"known class": np.zeros((178, 2))}}, r"known class has shape \(178, 2\): give one value per row"),
         ({"traits": [1, 2]}, "traits is a list: give a data frame or a dict of columns"),
         ({"row_names": ["a"]}, "row_names has 1 entries for 178 rows"),
         ({"X": pd.DataFrame({"hue": [1.0]})}, "feature names"),

@@ -10,9 +10,9 @@ row. The figure compares this with the means of the columns.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
+from sklearn.metrics import adjusted_rand_score
 
 from blockmix import GaussianBiclustering
-from blockmix.metrics import adjusted_rand
 
 complete, cultivar = load_wine(return_X_y=True)
 complete = (complete - complete.mean(axis=0)) / complete.std(axis=0)
@@ -21,7 +21,7 @@ X = np.where(missing, np.nan, complete)
 
 model = GaussianBiclustering(3, random_state=0).fit(X)
 print(f"{missing.sum()} of {missing.size} cells are missing")
-print(f"adjusted Rand index with the cultivars: {adjusted_rand(cultivar, model.row_labels_):.2f}")
+print(f"adjusted Rand index with the cultivars: {adjusted_rand_score(cultivar, model.row_labels_):.2f}")
 
 # %%
 # Each dot is a deleted cell, in standard deviations of its column; on the line it is filled with the true value.

@@ -11,9 +11,9 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
 from blockmix import GaussianBiclustering
-from blockmix.metrics import adjusted_rand
 
 rng = np.random.default_rng(0)
 clusters = np.repeat([0, 1, 2], 100)
@@ -28,7 +28,7 @@ for ax, tails in zip(axes, ("normal", "t"), strict=True):
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         model = GaussianBiclustering(3, tails=tails, random_state=0).fit(X)
-    outliers, ari = model.outliers_, adjusted_rand(clusters, model.row_labels_)
+    outliers, ari = model.outliers_, adjusted_rand_score(clusters, model.row_labels_)
     print(f"{tails}: outliers {np.flatnonzero(outliers)}; column groups of each cluster: {model.n_column_groups_}")
     print(*(warning.message for warning in raised), sep="\n")
     ax.scatter(X[~outliers, 0], X[~outliers, 5], c=model.row_labels_[~outliers], cmap="viridis", s=10)

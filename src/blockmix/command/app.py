@@ -13,22 +13,12 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
+from typer.models import OptionInfo
 
 import blockmix as package
-from blockmix.command.options import (
-    FitOptions,
-    ImputeOptions,
-    MixtureOptions,
-    Option,
-    PlanOptions,
-    PredictOptions,
-    ReplicateOptions,
-    TopicOptions,
-    WritingOptions,
-)
+from blockmix.command import options
 from blockmix.command.output import note, sentence
 
-_LONGEST = 1_000_000  # numbers in a range
 Help = Callable[[], None]
 
 app = typer.Typer(
@@ -51,48 +41,16 @@ def blockmix(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit
 
 
-def parse(option: Option, text: str) -> Any:
-    """The words or numbers of an option: "3", "1:5" (with both ends), "2,4,8", "auto,4" or "pdf,png".
-
-    Examples
-    --------
-    >>> parse(Option("", words=("auto",), numbers=True), "auto,2:3")
-    ('auto', 2, 3)
-    """
-    several = option.many or option.numbers
-    values: list[Any] = []
-    for part in text.split(",") if several else [text]:
-        first, colon, last = part.partition(":")
-        if part in option.words:
-            values.append(part)
-        elif not option.numbers or not (first.isdecimal() and (last.isdecimal() or not colon)):
-            choices = [*(["whole numbers", "ranges such as 1:5"] if option.numbers else []), *option.words]
-            raise typer.BadParameter(f"{part!r} is not one of {', '.join(choices)}")
-        elif not 1 <= int(first) <= int(last or first) < int(first) + _LONGEST:
-            raise typer.BadParameter(f"{text!r} must be at least 1, and a range must ascend, as in 1:5")
-        else:
-            values += range(int(first), int(last or first) + 1)
-    return tuple(dict.fromkeys(values)) if several else text
-
-
 def parameters(kind: type) -> list[inspect.Parameter]:
     """The fields of a class of options as parameters of a function, its own before those of its groups."""
-    hints, typed = get_type_hints(kind, include_extras=True), []
+    hints, found = get_type_hints(kind, include_extras=True), []
     for name in [name for part in kind.__mro__ for name in inspect.get_annotations(part)]:
-        type_, option = get_args(hints[name])
-        if option.argument:
-            declared = typer.Argument(metavar=option.metavar, help=option.help, show_default=False)
-        else:
-            names = option.names or (f"--{name.replace('_', '-')}",)  # a flag has no --no-flag unless it says so
-            panel = None if option.basic else "Advanced"
-            settings = {"metavar": option.metavar, "rich_help_panel": panel, **option.limits}
-            if option.words or option.numbers:
-                settings["parser"] = lambda text, option=option: parse(option, text)
-            declared = typer.Option(*names, help=option.help, **settings)
+        declared = get_args(hints[name])[1]
+        if isinstance(declared, OptionInfo):  # a flag has no --no-flag unless it says so
+            declared.param_decls = declared.param_decls or (f"--{name.replace('_', '-')}",)
         default = getattr(kind, name, inspect.Parameter.empty)
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        typed.append(inspect.Parameter(name, keyword, default=default, annotation=Annotated[type_, declared]))
-    return typed
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name]))
+    return found
 
 
 class Command(TyperCommand):
@@ -147,7 +105,11 @@ def command(name: str, target: str, kind: type, *examples: str) -> Callable[[Hel
 
 
 @command(
-    "fit", "fit.fit_mixture", MixtureOptions, "wine.csv --label type --out wine", "- --components 2:4 --json < data.csv"
+    "fit",
+    "fit.fit_mixture",
+    options.MixtureOptions,
+    "wine.csv --label type --out wine",
+    "- --components 2:4 --json < data.csv",
 )
 def fit() -> None:
     """Row clusters and column groups of a table.
@@ -158,7 +120,9 @@ def fit() -> None:
     """
 
 
-@command("covariance", "fit.fit_covariance", FitOptions, "wine.csv", "genes.parquet --groups 20 --shrinkage 0.2")
+@command(
+    "covariance", "fit.fit_covariance", options.FitOptions, "wine.csv", "genes.parquet --groups 20 --shrinkage 0.2"
+)
 def covariance() -> None:
     """Column groups of a table, without row clusters.
 
@@ -170,7 +134,7 @@ def covariance() -> None:
 @command(
     "topics",
     "topics.fit_topics",
-    TopicOptions,
+    options.TopicOptions,
     "reviews.csv",
     "reviews.csv --text review --rating stars --by date --topics 2:8 --ngrams 2",
 )
@@ -184,7 +148,7 @@ def topics() -> None:
     """
 
 
-@command("demo", "fit.fit_demo", WritingOptions, "", "--out wine")
+@command("demo", "fit.fit_demo", options.WritingOptions, "", "--out wine")
 def demo() -> None:
     """Run the full workflow on a built-in data set.
 
@@ -195,7 +159,7 @@ def demo() -> None:
 @command(
     "predict",
     "model.predict_rows",
-    PredictOptions,
+    options.PredictOptions,
     "wine-blockmix/model.blockmix new.csv --append --out new-clusters.csv",
 )
 def predict() -> None:
@@ -207,7 +171,10 @@ def predict() -> None:
 
 
 @command(
-    "impute", "model.write_completed", ImputeOptions, "survey-blockmix/model.blockmix survey.csv --out complete.csv"
+    "impute",
+    "model.write_completed",
+    options.ImputeOptions,
+    "survey-blockmix/model.blockmix survey.csv --out complete.csv",
 )
 def impute() -> None:
     """Fill the missing values of a table, from a saved model.
@@ -218,7 +185,10 @@ def impute() -> None:
 
 
 @command(
-    "replicate", "model.replicate_model", ReplicateOptions, "wine-blockmix/model.blockmix new.csv --out groups.csv"
+    "replicate",
+    "model.replicate_model",
+    options.ReplicateOptions,
+    "wine-blockmix/model.blockmix new.csv --out groups.csv",
 )
 def replicate() -> None:
     """Whether the column groups and row clusters of a saved model hold in other rows.
@@ -228,7 +198,7 @@ def replicate() -> None:
     """
 
 
-@command("plan", "model.plan_rows", PlanOptions, "wine-blockmix/model.blockmix --rows 50,100,200")
+@command("plan", "model.plan_rows", options.PlanOptions, "wine-blockmix/model.blockmix --rows 50,100,200")
 def plan() -> None:
     """How many rows are needed: the share of groups and clusters that come out right with so many.
 

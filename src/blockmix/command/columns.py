@@ -7,8 +7,7 @@ comma, and with the minus of a word processor.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,12 @@ from blockmix.partition import BoolArray, FloatArray
 SPACES = "\u00a0\u202f\u2009 '’"  # that separate thousands in some countries
 GROUPED = r"[-+]?[1-9]\d{0,2}(?:[%s]\d{3})+"  # thousands
 NUMBER = r"^[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|(?i:nan|inf|infinity))$"
-_GROWTH = 1.25  # of the matrix when it is full
 
 
-@dataclass(eq=False)
-class Columns:
-    """The columns of a table of cells while it is read; only numbers, kept texts and possible row names stay in memory.
+def table_of(source: str, cells: Cells, chosen: Chosen, missing: Sequence[str], update: Callable[[], object]) -> Table:
+    """The table of all batches of cells; only numbers, kept texts and possible row names stay in memory.
 
-    Attributes
+    Parameters
     ----------
     source : str
         Name of the file, for messages.
@@ -36,94 +33,70 @@ class Columns:
         See `choose`.
     missing : sequence of str
         Texts that mean a missing value.
+    update : callable
+        Called after each batch.
+
+    Raises
+    ------
+    ValueError
+        There are no rows, or a column of numbers has a text.
     """
-
-    source: str
-    cells: Cells
-    chosen: Chosen
-    missing: Sequence[str]
-    n_rows: int = 0
-    matrix: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-    numeric: list[int] = field(default_factory=list)  # the columns of the matrix
-    row_names: dict[int, list[Any]] = field(default_factory=dict)
-    texts: dict[str, list[Any]] = field(default_factory=dict)
-    first_text: dict[int, tuple[str, int]] = field(default_factory=dict)  # the first cell of text and its row
-    surplus: dict[int, int] = field(default_factory=dict)  # how many more cells are numbers than texts
-    grouped: set[int] = field(default_factory=set)  # columns with commas or points between thousands
-
-    def add(self, batch: Any) -> None:
-        """Read a batch."""
-        (used, read, index, kept), begin, end = self.chosen, self.n_rows, self.n_rows + batch.num_rows
-        numbers: dict[int, FloatArray] = {}
+    (used, read, index, kept), names, n_rows = chosen, cells.names, 0
+    numbers: dict[int, list[FloatArray]] = {j: [] for j in used}
+    row_names: dict[int, list[Any]] = {j: [] for j in read}
+    texts: dict[str, list[Any]] = {name: [] for name in kept}
+    first_text: dict[int, tuple[str, int]] = {}  # the first cell of text and its row
+    surplus = dict.fromkeys(read, 0)  # how many more cells are numbers than texts
+    grouped: set[int] = set()  # columns with commas or points between thousands
+    for batch in cells.batches:
         for j in read:
-            numbers[j], text, grouped = _numbers(batch.column(j), self.cells.decimal, self.missing)
-            self.grouped |= {j} if grouped else set()
-            self.surplus[j] = self.surplus.get(j, 0) + int(len(text) - np.isnan(numbers[j]).sum() - text.sum())
-            if text.any() and j not in self.first_text:
+            values, text, signs = _numbers(batch.column(j), cells.decimal, missing)
+            grouped |= {j} if signs else set()
+            surplus[j] += int(len(text) - np.isnan(values).sum() - text.sum())
+            if text.any() and j not in first_text:
                 i = int(np.argmax(text))
-                self.first_text[j] = str(batch.column(j)[i].as_py()).strip(), begin + i
-        if begin == 0:
-            self.numeric = [j for j in used if j not in self.first_text or self.surplus[j] > 0]
+                first_text[j] = str(batch.column(j)[i].as_py()).strip(), n_rows + i + 1
+            if j in numbers:
+                numbers[j].append(values)
+        if n_rows == 0:
+            numbers = {j: pieces for j, pieces in numbers.items() if j not in first_text or surplus[j] > 0}
             # A first column that is not used may name the rows, even if it holds numbers.
-            may_name = index | {0} - {*used} | {*self.first_text}
-            self.row_names = {j: [] for j in read if j in may_name}
-            self.texts = {name: [] for name in kept}
-        if end > len(self.matrix):
-            # In place, since a second matrix would double the memory.
-            self.matrix.resize((max(end, int(_GROWTH * begin)), len(self.numeric)), refcheck=False)
-        for k, j in enumerate(self.numeric):
-            self.matrix[begin:end, k] = numbers[j]
-        self.row_names = {j: cells for j, cells in self.row_names.items() if _all_differ(batch.column(j))}
-        for j, cells in self.row_names.items():
-            cells.append(batch.column(j))
-        for name, cells in self.texts.items():
-            cells.append(batch.column(self.cells.names.index(name)))
-        self.n_rows = end
-
-    def table(self) -> Table:
-        """The table of all batches.
-
-        Raises
-        ------
-        ValueError
-            There are no rows, or a column of numbers has a text.
-        """
-        used, names = self.chosen[0], self.cells.names
-        if self.n_rows == 0:
-            raise ValueError(f"{self.source} has column names but no rows")
-        text = {j: repr(abridged(text, 20)) for j, (text, _) in self.first_text.items()}
-        place = {j: f"{text[j]} in row {row + 1}" for j, (_, row) in self.first_text.items()}
-        if typos := [j for j in used if j in text and self.surplus[j] > 0]:
-            listed = shortened([f"{names[j]} ({place[j]})" for j in typos])
-            typo, name = shlex.quote(self.first_text[typos[0]][0]), shlex.quote(names[typos[0]])
-            remedy = f"declare it missing with --missing {typo}, or leave out the column with --drop {name}"
-            raise ValueError(f"{self.source} has text in columns of numbers: {listed}; correct it, {remedy}")
-        self.matrix.resize((self.n_rows, len(self.numeric)), refcheck=False)
-        numeric = [k for k, j in enumerate(self.numeric) if j not in text]
-        named_by: str | None = None
-        row_names: Sequence[object] = range(1, self.n_rows + 1)
-        for j, cells in self.row_names.items():  # the first column whose cells all differ
-            values = [str(cell) for cell in texts_of(cells)]
-            if len(set(values)) == len(values):
-                named_by, row_names = names[j], values
-                break
-        left_out = {names[j]: place[j].removesuffix(" in row 1") for j in sorted(used) if j in text}
-        repeats = f"it looks like row names, but repeats: {REMEDY}"
-        left_out |= {names[j]: repeats.format(shlex.quote(names[j])) for j in self.chosen[2] if names[j] != named_by}
-        grouped = shortened([names[j] for j in self.numeric if j in self.grouped and j not in text])
-        sign = "." if self.cells.decimal == "," else ","
-        return Table(
-            self.source,
-            tuple(names[self.numeric[k]] for k in numeric),
-            self.matrix if len(numeric) == len(self.numeric) else self.matrix[:, numeric],
-            row_names,
-            {name: texts_of(cells) for name, cells in self.texts.items()},
-            left_out,
-            self.cells.named,
-            named_by,
-            (f"1{sign}234 is read as 1234: {grouped}",) if grouped else (),
-            names,
-        )
+            row_names = {j: [] for j in read if j in index | {0} - {*used} | {*first_text}}
+        row_names = {j: [*pieces, batch.column(j)] for j, pieces in row_names.items() if _all_differ(batch.column(j))}
+        for name, pieces in texts.items():
+            pieces.append(batch.column(names.index(name)))
+        n_rows += batch.num_rows
+        update()
+    if n_rows == 0:
+        raise ValueError(f"{source} has column names but no rows")
+    place = {j: f"{abridged(text, 20)!r} in row {row}" for j, (text, row) in first_text.items()}
+    if typos := [j for j in used if j in place and surplus[j] > 0]:
+        listed = shortened([f"{names[j]} ({place[j]})" for j in typos])
+        typo, name = shlex.quote(first_text[typos[0]][0]), shlex.quote(names[typos[0]])
+        remedy = f"declare it missing with --missing {typo}, or leave out the column with --drop {name}"
+        raise ValueError(f"{source} has text in columns of numbers: {listed}; correct it, {remedy}")
+    numeric = [j for j in numbers if j not in first_text]
+    matrix = np.empty((n_rows, len(numeric)))
+    for k, j in enumerate(numeric):
+        matrix[:, k] = np.concatenate(numbers.pop(j))
+    columns = {j: [str(cell) for cell in texts_of(pieces)] for j, pieces in row_names.items()}
+    by = next((j for j, cells in columns.items() if len({*cells}) == n_rows), None)  # the first whose cells all differ
+    left_out = {names[j]: place[j].removesuffix(" in row 1") for j in sorted(used) if j in place}
+    repeats = f"it looks like row names, but repeats: {REMEDY}"
+    left_out |= {names[j]: repeats.format(shlex.quote(names[j])) for j in index if j != by}
+    signs_in, sign = shortened([names[j] for j in numeric if j in grouped]), "." if cells.decimal == "," else ","
+    return Table(
+        source,
+        tuple(names[j] for j in numeric),
+        matrix,
+        range(1, n_rows + 1) if by is None else columns[by],
+        {name: texts_of(pieces) for name, pieces in texts.items()},
+        left_out,
+        cells.named,
+        None if by is None else names[by],
+        (f"1{sign}234 is read as 1234: {signs_in}",) if signs_in else (),
+        names,
+    )
 
 
 def _numbers(cells: Any, decimal: str, missing: Sequence[str]) -> tuple[FloatArray, BoolArray, bool]:

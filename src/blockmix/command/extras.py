@@ -29,14 +29,14 @@ _CLASSES = 20  # values of a column of the table that is a trait
 _NOTED = 0.05  # q of the associations that are listed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Fitted:
     """A fitted model, the comparison that chose it, its warnings, whether Ctrl-C cut it short, and its stability."""
 
     model: Any
-    selection: SelectionTable | None = None
-    warnings: list[str] | None = None
-    seconds: float = 0.0
+    selection: SelectionTable | None
+    warnings: list[str]
+    seconds: float
     interrupted: bool = False
     stability: Stability | None = None
 
@@ -75,25 +75,26 @@ def _drawn(X: Any, fitted: Fitted) -> Iterator[tuple[str, Any]]:
         yield "selection", fitted.selection.plot()
 
 
-def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability | None, bool]:
+def measure(fitted: Fitted, table: Table, options: FitOptions) -> None:
     """Reweight the rows at random and group and cluster them again; a large table is not clustered again.
 
-    Unless asked for, only what takes seconds. Returns the stability, and whether Ctrl-C cut it short.
+    Unless asked for, only what takes seconds.
     """
+    model = fitted.model
     if not (options.stability or options.units):
         with warnings_collected(), progress_bar("reweighting the rows at random"):
-            quick = quick_stability(model, table.X)
-        return quick, quick is not None and quick.n_resamples not in QUICK
+            fitted.stability = quick = quick_stability(model, table.X)
+        fitted.interrupted = quick is not None and quick.n_resamples not in QUICK
+        return
     seed, units = getattr(model, "random_state", None) or 0, options.units and table.texts[options.units]
     settings: dict[str, Any] = {"n_resamples": options.resamples, "random_state": seed, "units": units}
-    if isinstance(model, BlockDiagonalCovariance):
-        if table.description.missing.any():
-            remedy = "use blockmix fit --components 1 --stability, which takes them"
-            raise ValueError(f"{table.source} has missing values: {remedy}")
-    else:
-        if not table.in_memory and options.refits:
-            note("the clusters of a large table are not fitted again: only the column groups are resampled")
+    if not isinstance(model, BlockDiagonalCovariance):
         settings["n_refits"] = options.refits if table.in_memory else 0
+        if settings["n_refits"] < options.refits:
+            note("the clusters of a large table are not fitted again: only the column groups are resampled")
+    elif table.description.missing.any():
+        remedy = "use blockmix fit --components 1 --stability, which takes them"
+        raise ValueError(f"{table.source} has missing values: {remedy}")
     several = len(getattr(model, "weights_", ())) > 1  # one cluster is not fitted again
     total, done, before = options.resamples + several * settings.get("n_refits", 0), 0, len(output.signals)
     with warnings_collected(), progress_bar("reweighting the rows at random", total, table.values) as update:
@@ -104,10 +105,10 @@ def measure(model: Any, table: Table, options: FitOptions) -> tuple[Stability | 
             done = n_done
             update(done)
 
-        stability: Stability = model.stability(table.X, **settings, callback=resampled)
+        fitted.stability = model.stability(table.X, **settings, callback=resampled)
     if done < total:
+        fitted.interrupted = True
         note(f"blockmix: interrupted after {done} of {total} resamples: the results come from these")
-    return stability, done < total
 
 
 def write_stability(folder: Path, stability: Stability) -> None:
@@ -148,19 +149,17 @@ def read_traits(file: str, table: Table) -> dict[str, Any]:
     Lines are matched by the column that holds the row names, or else by their order.
     """
     whole = read_whole(file, ReadingOptions(), "--traits")
-    names, place = list(map(str, table.row_names)), None
+    names, rows = list(map(str, table.row_names)), table.places
     keys = [name for name, cells in whole.texts.items() if table.named_by and {*names} <= {*cells}]
     if keys:
         lines = dict(zip(whole.texts.pop(keys[0]), range(whole.n_rows), strict=True))
-        place = [lines[name] for name in names]
-    elif whole.n_rows != len(names) if table.taken is None else whole.n_rows <= table.taken[-1]:
+        rows = [lines[name] for name in names]
+    elif whole.n_rows <= rows[-1] or (table.taken is None and whole.n_rows > len(names)):
         by_name = f"no column of {file} holds the row names, {table.named_by}, and it" if table.named_by else file
         raise ValueError(f"{by_name} has {whole.n_rows} rows: give one for each row of {table.source}")
-    elif table.taken is not None:
-        place = list(table.taken)
     traits: dict[str, Any] = {}
     for name, cells in whole.texts.items():
-        chosen = cells if place is None else [cells[i] for i in place]
+        chosen = [cells[i] for i in rows]
         try:
             traits[name] = np.array([np.nan if cell is None else float(cell) for cell in chosen])
         except ValueError:
@@ -185,10 +184,10 @@ def left_out(table: Table, options: FitOptions) -> dict[str, Sequence[Any]]:
     rest = {*table.header} - {*table.names, *table.texts, *named, table.named_by}
     traits: dict[str, Sequence[Any]] = dict(table.texts)
     if rest and table.in_memory and Path(options.file).is_file():
-        rows = range(table.n_rows) if table.taken is None else table.taken
         with suppress(ValueError):  # of columns that were left out because they share a name
             texts = read_whole(options.file, options).texts
-            traits |= {name: [texts[name][i] for i in rows] for name in table.header if name in rest and name in texts}
+            chosen = [name for name in table.header if name in rest and name in texts]
+            traits |= {name: [texts[name][i] for i in table.places] for name in chosen}
     return traits
 
 
@@ -202,7 +201,7 @@ def appended(
     names = [f"blockmix_{name}" if name in whole.texts else name for name in names]
     pairs = zip(lines, scores.tolist(), strict=True)
     cells_of = ([*line[1:], *(f"{score:.4g}" for score in row)] for line, row in pairs)
-    added = dict(zip(range(whole.n_rows) if table.taken is None else table.taken, cells_of, strict=True))
+    added = dict(zip(table.places, cells_of, strict=True))
     rows = zip(*whole.texts.values(), strict=True)
     empty = [""] * len(names)
     return [*whole.texts, *names], ([*cells, *added.get(i, empty)] for i, cells in enumerate(rows))

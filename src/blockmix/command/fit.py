@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from math import sqrt
 from pathlib import Path
@@ -14,23 +13,14 @@ from typing import Any
 
 import numpy as np
 import typer
+from sklearn.metrics import adjusted_rand_score
 
 import blockmix
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, select
 from blockmix.blocks.moments import worth_rows
 from blockmix.candidates import CRITERIA
-from blockmix.command import formats, output
-from blockmix.command.extras import (
-    Fitted,
-    appended,
-    left_out,
-    measure,
-    read_traits,
-    read_whole,
-    write_figures,
-    write_scores,
-    write_stability,
-)
+from blockmix.command import extras, formats, output
+from blockmix.command.extras import Fitted
 from blockmix.command.options import FitOptions, MixtureOptions, WritingOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import read_table, stem_of
@@ -40,7 +30,6 @@ from blockmix.estimators.fitting import probabilities, tells_rows_apart
 from blockmix.estimators.mixture import Mixture
 from blockmix.estimators.tables import label_numbers
 from blockmix.estimators.validation import rows_to_score
-from blockmix.metrics import adjusted_rand
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, one_blas_thread
 from blockmix.rows.files import available_memory
@@ -92,16 +81,15 @@ def _run(kind: str, options: FitOptions, line: str, fit: Fit, table: Table | Non
     # The folder comes first: if it cannot be written to, better to know before hours of work.
     with output.folder(out, kind, options.file) as folder:
         table = _table_to_fit(options) if table is None else table
-        whole = read_whole(options.file, options) if getattr(options, "append", False) else None
-        traits = {} if options.traits is None else read_traits(options.traits, table)
+        whole = extras.read_whole(options.file, options) if getattr(options, "append", False) else None
+        traits = {} if options.traits is None else extras.read_traits(options.traits, table)
         doubts, (table, fitted) = table.sentinels(), fit(table, options)
-        fitted = replace(fitted, warnings=[*doubts, *(fitted.warnings or ())])
+        fitted.warnings[:0] = doubts
         if not fitted.interrupted:
             try:
-                stability, cut = measure(fitted.model, table, options)
-                fitted = replace(fitted, stability=stability, interrupted=cut)
+                extras.measure(fitted, table, options)
             except KeyboardInterrupt:  # the fit is kept
-                fitted = replace(fitted, interrupted=True)
+                fitted.interrupted = True
         summary = {"kind": kind, "folder": str(out)} | _summary(table, fitted, options, line)
         _write(folder, (table, whole), traits, fitted, summary, options)
     if options.json:
@@ -227,12 +215,12 @@ def _write(folder: Path, tables: Any, traits: dict[str, Any], fitted: Fitted, su
             lines: Any = row_lines(model, X, table.row_names)
             if whole is not None:
                 lines = list(lines)
-                write_csv(folder / output.TABLE, *appended(whole, table, model, row_head(table), lines))
+                write_csv(folder / output.TABLE, *extras.appended(whole, table, model, row_head(table), lines))
             write_csv(folder / output.ROWS, row_head(table), lines)
         write_frame(folder / output.COLUMNS, model.column_table().round({"loading": 3}))
-    others = left_out(table, options)
+    others = extras.left_out(table, options)
     if table.in_memory:
-        summary["associations"] = write_scores(folder, table, model, others, traits)
+        summary["associations"] = extras.write_scores(folder, table, model, others, traits)
     if selection is not None:
         frame = selection.to_frame()
         frame["groups"] = [" ".join(map(str, groups)) for groups in frame["groups"]]
@@ -240,9 +228,9 @@ def _write(folder: Path, tables: Any, traits: dict[str, Any], fitted: Fitted, su
         lines = frame.astype(object).where(frame.notna(), None).to_dict("records")
         summary |= {"criterion": selection.criterion, "selection": lines}
     if fitted.stability is not None:
-        write_stability(folder, fitted.stability)
+        extras.write_stability(folder, fitted.stability)
     if options.figures:
-        write_figures(folder, table.sample(_SHOWN_ROWS).X, fitted, options.figures)
+        extras.write_figures(folder, table.sample(_SHOWN_ROWS).X, fitted, options.figures)
     has_page = summary["columns"] <= _SHOWN_COLUMNS
     files = sorted(path.name for path in folder.iterdir())
     summary["files"] = [*files, output.SUMMARY, *([output.REPORT] if has_page else [])]
@@ -305,7 +293,7 @@ def write_page(path: Path, fitted: Fitted, table: Table, traits: dict[str, Seque
         table = table.sample(_SHOWN_ROWS)
         traits = dict(table.texts)
     if (n := table.values.shape[0]) < N:
-        texts = [*(texts or ()), f"pictures and tables of rows show a sample of {n} of the {N} rows"]
+        texts = [*texts, f"pictures and tables of rows show a sample of {n} of the {N} rows"]
     shown: dict[str, Any] = {"X": table.X, "traits": traits, "row_names": table.row_names}
     shown |= {"title": Path(table.source).name, "stability": fitted.stability or False}
     with progress_bar("writing the report"):
@@ -331,12 +319,8 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
     }
     if isinstance(model, BlockDiagonalCovariance):
         return about | {"n_groups": model.n_groups_, "groups": model.groups_}
-    label, scores, outliers = getattr(options, "label", None), model.outlier_scores_, model.outliers_
-    outliers = outliers & tells_rows_apart(model)
-    farthest = []
-    for i in [i for i in np.argsort(-scores, kind="stable")[:_FARTHEST].tolist() if outliers[i]]:
-        line = {"row": str(table.row_names[i]), "outlier_score": round(float(scores[i]), 2)}
-        farthest.append(line | {"n_values": int(model.n_values_[i])})
+    label, outliers = getattr(options, "label", None), model.outliers_ & tells_rows_apart(model)
+    farthest = np.argsort(-np.where(outliers, model.outlier_scores_, -np.inf), kind="stable")[: outliers.sum()]
     stated = ("weights_", "n_column_groups_", "n_parameters_", "tails", "degrees_of_freedom_", "outcome_")
     return about | {
         "n_components": len(model.weights_),
@@ -346,7 +330,7 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
         "label": label,
         "ari": None if label is None else agreement(table, label, model.row_labels_),
         "outliers": int(outliers.sum()),
-        "farthest": farthest,
+        "farthest": [str(table.row_names[i]) for i in farthest[:_FARTHEST].tolist()],
     }
 
 
@@ -356,7 +340,7 @@ def agreement(table: Table, label: str, clusters: IntArray) -> float:
     codes = np.array([number[text] for text in table.texts[label]])  # numbers take less memory than texts
     if codes.max() < 0:
         raise ValueError(f"the column {label!r} of {table.source} is empty: there is nothing to compare")
-    return adjusted_rand(codes[codes >= 0], clusters[codes >= 0])
+    return float(adjusted_rand_score(codes[codes >= 0], clusters[codes >= 0]))
 
 
 def _print_summary(summary: dict[str, Any], fitted: Fitted) -> None:
@@ -368,7 +352,7 @@ def _print_summary(summary: dict[str, Any], fitted: Fitted) -> None:
     if summary.get("ari") is not None:
         print(f"\nAgreement of the clusters with {summary['label']}: adjusted Rand index {summary['ari']:.3f}")
     if summary.get("farthest"):
-        names = ", ".join(row["row"] for row in summary["farthest"])
+        names = ", ".join(summary["farthest"])
         print(f"\n{summary['outliers']} outliers (see {output.ROWS}), farthest first: {names}")
     if noted := summary.get("associations"):
         print(f"\nAssociations with traits beyond chance (q < 0.05, see {output.ASSOCIATIONS}): {len(noted)}, such as")

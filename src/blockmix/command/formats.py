@@ -126,6 +126,8 @@ def from_file(source: str, file: Path, options: ReadingOptions, kept: Names | No
         frame = needed("pandas", "app").read_excel(file, header=None, dtype=object, engine="openpyxl")
         frame = frame.dropna(how="all").dropna(how="all", axis=1)
         return io.BytesIO(frame.to_csv(sep="\t", header=False, index=False).encode())
+    if is_text_folder(file):
+        return _documents(source, file, options.encoding or "utf-8")
     if file.suffix.lower() == ".h5ad":
         return _annotated(source, file, options, kept, only)
     if file.suffix.lower() == ".jsonl":
@@ -155,6 +157,26 @@ def from_file(source: str, file: Path, options: ReadingOptions, kept: Names | No
     texts = {name: texts_of(rows.column(rows.names[names.index(name)])) for name in kept}
     chosen = tuple(names[j] for j in numeric)
     return Table(source, chosen, values, range(1, N + 1), texts, left_out, named, notes=notes, header=names)
+
+
+def is_text_folder(file: Path) -> bool:
+    """Whether a path is a folder of .txt files."""
+    return file.is_dir() and not any(file.rglob("*.parquet")) and any(file.rglob("*.txt"))
+
+
+def _documents(source: str, folder: Path, encoding: str) -> Cells:
+    """Each .txt file of a folder and of those below it as a document, named by its path."""
+    paths = sorted(folder.rglob("*.txt"))
+    try:
+        texts = [path.read_text(encoding=encoding) for path in paths]
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"a file of {source} is not in {encoding.upper()}: give its encoding, such as --encoding latin-1"
+        ) from None
+    names = [path.relative_to(folder) for path in paths]
+    columns = {"file": map(str, names), "text": texts, "folder": [str(name.parent) for name in names]}
+    batch = needed("pyarrow", "app").RecordBatch.from_pydict({name: [*cells] for name, cells in columns.items()})
+    return Cells(tuple(columns), [batch])
 
 
 def _annotated(source: str, file: Path, options: ReadingOptions, kept: Names | None, only: Names | None) -> Table:

@@ -6,7 +6,6 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ import numpy as np
 
 from blockmix import BlockDiagonalCovariance, BlockDiscriminantAnalysis, TopicBiclustering, load, plan, replicate
 from blockmix.command import output
-from blockmix.command.documents import read_documents
 from blockmix.command.extras import appended, read_whole
 from blockmix.command.fit import agreement, compiling, row_head, row_lines
 from blockmix.command.options import ImputeOptions, PlanOptions, PredictOptions, ReplicateOptions
 from blockmix.command.output import note, progress_bar, write_csv
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Names, Table, print_notes
-from blockmix.command.topics import TOPIC_HEAD
+from blockmix.command.topics import TOPIC_HEAD, read_documents
 from blockmix.estimators.validation import takes_missing
 from blockmix.files.archive import replacing
 
@@ -117,27 +115,12 @@ def write_completed(options: ImputeOptions, _: str) -> None:
     texts: dict[str, Any] = table.texts if table.named_by is None else {table.named_by: table.row_names}
     names = {*texts, *table.names}
     head = [name for name in table.header if name in names]
-    n_cells = n_rows = 0
-
-    def lines() -> Iterator[list[Any]]:
-        """The completed rows, between the other cells of the file."""
-        nonlocal n_cells, n_rows
-        start = 0
-        for values in table.blocks():
-            missing = np.isnan(values)
-            n_cells += int(missing.sum())
-            n_rows += int(missing.any(axis=1).sum())
-            if missing.any():
-                X = replace(table, values=values).X if hasattr(model, "feature_names_in_") else values
-                values = np.where(missing, model.impute(X), values).astype(values.dtype)
-            cells: dict[str, Any] = {name: column[start : start + len(values)] for name, column in texts.items()}
-            cells |= {name: map(str, column) for name, column in zip(table.names, values.T, strict=True)}
-            yield from map(list, zip(*(cells[name] for name in head), strict=True))
-            start += len(values)
-
+    missing, n_rows = int(table.description.missing.sum()), np.count_nonzero(table.description.row_missing)
     with progress_bar("filling missing values", rows=table.values), compiling():
-        _write_new(out, head, lines())
-    print(f"Written: {out}, with {n_cells} missing values filled in {n_rows} of {table.values.shape[0]} rows")
+        values = np.asarray(model.impute(table.X)).astype(table.values.dtype, copy=False)
+        cells = texts | {name: map(str, column) for name, column in zip(table.names, values.T, strict=True)}
+        _write_new(out, head, zip(*(cells[name] for name in head), strict=True))
+    print(f"Written: {out}, with {missing} missing values filled in {n_rows} of {table.n_rows} rows")
 
 
 def replicate_model(options: ReplicateOptions, _: str) -> None:

@@ -1,79 +1,80 @@
 """Options of the commands: one dataclass per command, made of the groups that commands share.
 
-A field is declared once, with its help, the name of its value in the help, and what its text may be; `app` turns the
-fields into parameters of Typer. The few that a newcomer needs are marked; the help lists the others as advanced.
+A field is declared once, as an option of Typer; `app` makes the fields the parameters of a command. The few that a
+newcomer needs are marked; the help lists the others as advanced.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 # Copies of the library's names: importing them would import NumPy, and slow down `blockmix --help`.
 RULES = ("auto", "silhouette")
-CRITERIA = ("bic", "icl", "aic")
+Criterion = Literal["bic", "icl", "aic"]
+_LONGEST = 1_000_000  # numbers in a range
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Option:
-    """An option as it is declared.
+def option(help: str, metavar: str | None = None, *names: str, basic: bool = False, **settings: Any) -> Any:
+    """An option of Typer called like its field, or by `names`; the help lists it as advanced unless it is `basic`."""
+    declared = typer.Option(help=help, metavar=metavar, rich_help_panel=None if basic else "Advanced", **settings)
+    declared.param_decls = names
+    return declared
 
-    Attributes
-    ----------
-    help, metavar : str
-        Its help, and the name of its value there.
-    words : tuple of str
-        The words that it accepts.
-    many : bool
-        Whether it accepts several words with commas.
-    numbers : bool
-        Whether it accepts whole numbers and ranges such as 1:5 as well; then there may be several.
-    names : tuple of str
-        Its names, if it is not called like the field.
-    limits : dict
-        The limits of a number.
-    argument : bool
-        Whether it is an argument, without a name.
-    basic : bool
-        Whether a newcomer may need it.
+
+def parse(text: str, words: Sequence[str] = (), numbers: bool = True) -> tuple[Any, ...]:
+    """The words and numbers of an option: "3", "1:5" (with both ends), "2,4,8", "auto,4" or "pdf,png".
+
+    Examples
+    --------
+    >>> parse("auto,2:3", ("auto",))
+    ('auto', 2, 3)
     """
+    values: list[Any] = []
+    for part in text.split(","):
+        first, colon, last = part.partition(":")
+        if part in words:
+            values.append(part)
+        elif not numbers or not (first.isdecimal() and (last.isdecimal() or not colon)):
+            choices = [*(["whole numbers", "ranges such as 1:5"] if numbers else []), *words]
+            raise typer.BadParameter(f"{part!r} is not one of {', '.join(choices)}")
+        elif not 1 <= int(first) <= int(last or first) < int(first) + _LONGEST:
+            raise typer.BadParameter(f"{text!r} must be at least 1, and a range must ascend, as in 1:5")
+        else:
+            values += range(int(first), int(last or first) + 1)
+    return tuple(dict.fromkeys(values))
 
-    help: str
-    metavar: str | None = None
-    words: tuple[str, ...] = ()
-    many: bool = False
-    numbers: bool = False
-    names: tuple[str, ...] = ()
-    limits: dict[str, Any] = field(default_factory=dict)
-    argument: bool = False
-    basic: bool = False
 
-
-COUNT = {"min": 1}  # limits of a number
-SEED = Option("Random seed; the same seed gives the same result.", "N", limits={"min": 0, "max": 2**32 - 1})
-LABEL = Option("Column of known classes: not fitted, but compared with the clusters.", "COL", basic=True)
-APPEND = Option("Write the whole table with the cluster, probability and group scores of each row.", basic=True)
-GROUPS = Option(f"Number of column groups, or a rule: {', '.join(RULES)}.", "N|RULE", RULES, numbers=True)
-SHRINKAGE = Option("Shrinks covariances towards the diagonal; for few rows.", "A", limits={"min": 0, "max": 0.99})
-TOP_VARIANCE = Option("Keep only the N columns of largest variance in the units of the file.", "N", limits=COUNT)
-FILE = Option(
-    "csv, tsv (also .gz), parquet, arrow, feather, xlsx, npy or h5ad; - is standard input.", "FILE", argument=True
-)
-MODEL = Option("The model.blockmix of an earlier command.", "MODEL", argument=True)
-MISSING = Option("A cell that means a missing value, such as '?'. Can be repeated.", "TEXT", basic=True)
-HEADER = Option("Whether the first row has the column names; recognized by default.", names=("--header/--no-header",))
-TRAITS = Option("Table of further columns, a line per row, to relate to clusters and scores.", "FILE")
-FIGURES = Option("Write figures for a paper, as in pdf,png.", "FORMATS", ("pdf", "svg", "png"), many=True, basic=True)
-STABILITY = Option("Measure how often groups and clusters come back when rows are reweighted.")
-UNITS = Option("Column of what rows belong to, such as patients, which --stability resamples.", "COL")
-COMPONENTS = Option("Number of row clusters; several are compared.", "N|A:B", numbers=True, basic=True)
-SHARED = Option("One covariance for all clusters; without it both kinds are compared by --components A:B.")
-TAILS = Option("Tails of the clusters: normal, or t, which holds up against outliers.", "KIND", ("normal", "t"))
-CHECKPOINT = Option("Keep the state of the fit in this file; the same command resumes a killed fit.", "FILE")
-RATING = Option("Column of ratings, or none; by default one that is called so and has few values.", "COL", basic=True)
-BY = Option("Column of categories, dates or numbers to show the topics by.", "COL", basic=True)
-TOPICS = Option("Number of topics; several are compared.", "N|A:B", numbers=True, basic=True)
+SEED = option("Random seed; the same seed gives the same result.", "N", min=0, max=2**32 - 1)
+LABEL = option("Column of known classes: not fitted, but compared with the clusters.", "COL", basic=True)
+APPEND = option("Write the whole table with the cluster, probability and group scores of each row.", basic=True)
+_GROUPS = partial(parse, words=RULES)
+GROUPS = option(f"Number of column groups, or a rule: {', '.join(RULES)}.", "N|RULE", parser=_GROUPS)
+SHRINKAGE = option("Shrinks covariances towards the diagonal; for few rows.", "A", min=0, max=0.99)
+TOP_VARIANCE = option("Keep only the N columns of largest variance in the units of the file.", "N", min=1)
+_KINDS = "csv, tsv (also .gz), parquet, arrow, feather, xlsx, npy or h5ad; - is standard input."
+FILE = typer.Argument(metavar="FILE", show_default=False, help=_KINDS)
+MODEL = typer.Argument(metavar="MODEL", show_default=False, help="The model.blockmix of an earlier command.")
+DROP = option("Leave out columns that match, as '*_id'. Can be repeated.", "COL", basic=True)
+MISSING = option("A cell that means a missing value, such as '?'. Can be repeated.", "TEXT", basic=True)
+HEADER = option("Whether the first row has the column names; recognized by default.", None, "--header/--no-header")
+TRAITS = option("Table of further columns, a line per row, to relate to clusters and scores.", "FILE")
+_FORMATS = partial(parse, words=("pdf", "svg", "png"), numbers=False)
+FIGURES = option("Write figures for a paper, as in pdf,png.", "FORMATS", parser=_FORMATS, basic=True)
+STABILITY = option("Measure how often groups and clusters come back when rows are reweighted.")
+UNITS = option("Column of what rows belong to, such as patients, which --stability resamples.", "COL")
+COMPONENTS = option("Number of row clusters; several are compared.", "N|A:B", parser=parse, basic=True)
+SHARED = option("One covariance for all clusters; without it both kinds are compared by --components A:B.")
+TAILS = option("Tails of the clusters: normal, or t, which holds up against outliers.", "KIND")
+CHECKPOINT = option("Keep the state of the fit in this file; the same command resumes a killed fit.", "FILE")
+RATING = option("Column of ratings, or none; by default one that is called so and has few values.", "COL", basic=True)
+BY = option("Column of categories, dates or numbers to show the topics by.", "COL", basic=True)
+TOPICS = option("Number of topics; several are compared.", "N|A:B", parser=parse, basic=True)
 Text = str | None
 Texts = list[str] | None
 
@@ -82,24 +83,22 @@ Texts = list[str] | None
 class ReadingOptions:
     """How a file is read."""
 
-    columns: Annotated[Texts, Option("Use only columns that match, as 'x*'. Can be repeated.", "PATTERN")] = None
-    drop: Annotated[Texts, Option("Leave out columns that match, as '*_id'. Can be repeated.", "COL", basic=True)] = (
-        None
-    )
-    keep: Annotated[Texts, Option("Use this column although it looks like ids. Can be repeated.", "COL")] = None
-    drop_missing: Annotated[bool, Option("Leave out rows with missing or infinite values.")] = False
+    columns: Annotated[Texts, option("Use only columns that match, as 'x*'. Can be repeated.", "PATTERN")] = None
+    drop: Annotated[Texts, DROP] = None
+    keep: Annotated[Texts, option("Use this column although it looks like ids. Can be repeated.", "COL")] = None
+    drop_missing: Annotated[bool, option("Leave out rows with missing or infinite values.")] = False
     missing: Annotated[Texts, MISSING] = None
-    encoding: Annotated[Text, Option("Encoding of a text file, such as latin-1; UTF-8 by default.", "NAME")] = None
+    encoding: Annotated[Text, option("Encoding of a text file, such as latin-1; UTF-8 by default.", "NAME")] = None
     header: Annotated[bool | None, HEADER] = None
-    layer: Annotated[str | None, Option("Layer of an h5ad file; X by default.", "NAME")] = None
+    layer: Annotated[str | None, option("Layer of an h5ad file; X by default.", "NAME")] = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WritingOptions:
     """Where the results go."""
 
-    out: Annotated[Path | None, Option("Folder for the results; created if needed.", "DIR", basic=True)] = None
-    json: Annotated[bool, Option("Print the summary as JSON, for programs, instead of text.")] = False
+    out: Annotated[Path | None, option("Folder for the results; created if needed.", "DIR", basic=True)] = None
+    json: Annotated[bool, option("Print the summary as JSON, for programs, instead of text.")] = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -114,8 +113,8 @@ class FitOptions(ReadingOptions, WritingOptions):
     figures: Annotated[Any, FIGURES] = None
     stability: Annotated[bool, STABILITY] = False
     units: Annotated[Text, UNITS] = None
-    resamples: Annotated[int, Option("Resamples for column groups.", "N", limits=COUNT)] = 100
-    refits: Annotated[int, Option("Resamples for row clusters, which are fitted again.", "N", limits={"min": 0})] = 25
+    resamples: Annotated[int, option("Resamples for column groups.", "N", min=1)] = 100
+    refits: Annotated[int, option("Resamples for row clusters, which are fitted again.", "N", min=0)] = 25
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -126,11 +125,11 @@ class MixtureOptions(FitOptions):
     components: Annotated[Any, COMPONENTS] = "1:5"
     append: Annotated[bool, APPEND] = False
     shared: Annotated[bool, SHARED] = False
-    tails: Annotated[Any, TAILS] = "normal"
-    criterion: Annotated[Any, Option(f"Of a comparison: {', '.join(CRITERIA)}.", "NAME", CRITERIA)] = "bic"
+    tails: Annotated[Literal["normal", "t"], TAILS] = "normal"
+    criterion: Annotated[Criterion, option("Of a comparison: bic, icl, aic.", "NAME")] = "bic"
     seed: Annotated[int, SEED] = 0
-    n_init: Annotated[int, Option("Number of starts; the best is kept.", "N", names=("--starts",), limits=COUNT)] = 1
-    max_iter: Annotated[int, Option("Maximum number of iterations of a start.", "N", limits=COUNT)] = 200
+    n_init: Annotated[int, option("Number of starts; the best is kept.", "N", "--starts", min=1)] = 1
+    max_iter: Annotated[int, option("Maximum number of iterations of a start.", "N", min=1)] = 200
     checkpoint: Annotated[Path | None, CHECKPOINT] = None
 
 
@@ -139,14 +138,14 @@ class TopicOptions(ReadingOptions, WritingOptions):
     """The topics that are looked for."""
 
     file: Annotated[str, FILE]
-    text: Annotated[Text, Option("Column of texts; by default the one with the longest.", "COL", basic=True)] = None
+    text: Annotated[Text, option("Column of texts; by default the one with the longest.", "COL", basic=True)] = None
     rating: Annotated[Text, RATING] = None
     by: Annotated[Text, BY] = None
     topics: Annotated[Any, TOPICS] = "3:8,10,12,15,20"
-    groups: Annotated[int, Option("Number of word groups; 15 or more.", "N", limits=COUNT)] = 25
-    words: Annotated[int, Option("Number of words to group.", "N", limits=COUNT)] = 1000
-    stop_words: Annotated[str, Option("Words to leave out: english, none, or a file of words.", "WORDS")] = "english"
-    ngrams: Annotated[int, Option("Also count phrases of up to N words.", "N", limits={"min": 1, "max": 5})] = 1
+    groups: Annotated[int, option("Number of word groups; 15 or more.", "N", min=1)] = 25
+    words: Annotated[int, option("Number of words to group.", "N", min=1)] = 1000
+    stop_words: Annotated[str, option("Words to leave out: english, none, or a file of words.", "WORDS")] = "english"
+    ngrams: Annotated[int, option("Also count phrases of up to N words.", "N", min=1, max=5)] = 1
     seed: Annotated[int, SEED] = 0
 
 
@@ -157,8 +156,8 @@ class PredictOptions(ReadingOptions):
     model: Annotated[Path, MODEL]
     file: Annotated[str, FILE]
     label: Annotated[str | None, LABEL] = None
-    text: Annotated[str | None, Option("Column of texts, for a model of topics.", "COL")] = None
-    out: Annotated[Path | None, Option("Write to this csv file instead of printing.", "CSV", basic=True)] = None
+    text: Annotated[str | None, option("Column of texts, for a model of topics.", "COL")] = None
+    out: Annotated[Path | None, option("Write to this csv file instead of printing.", "CSV", basic=True)] = None
     append: Annotated[bool, APPEND] = False
 
 
@@ -168,7 +167,7 @@ class ImputeOptions(ReadingOptions):
 
     model: Annotated[Path, MODEL]
     file: Annotated[str, FILE]
-    out: Annotated[Path | None, Option("The completed table; FILE-imputed.csv by default.", "CSV", basic=True)] = None
+    out: Annotated[Path | None, option("The completed table; FILE-imputed.csv by default.", "CSV", basic=True)] = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -177,7 +176,7 @@ class ReplicateOptions(ReadingOptions):
 
     model: Annotated[Path, MODEL]
     file: Annotated[str, FILE]
-    out: Annotated[Path | None, Option("Also write the table of groups to this csv file.", "CSV", basic=True)] = None
+    out: Annotated[Path | None, option("Also write the table of groups to this csv file.", "CSV", basic=True)] = None
     seed: Annotated[int, SEED] = 0
 
 
@@ -186,6 +185,6 @@ class PlanOptions:
     """A saved model, and the numbers of rows to try."""
 
     model: Annotated[Path, MODEL]
-    rows: Annotated[Any, Option("Numbers of rows to try.", "N,N", numbers=True, basic=True)] = "50,100,200,400"
-    draws: Annotated[int, Option("Tables that are drawn for each.", "N", limits=COUNT)] = 20
+    rows: Annotated[Any, option("Numbers of rows to try.", "N,N", parser=parse, basic=True)] = "50,100,200,400"
+    draws: Annotated[int, option("Tables that are drawn for each.", "N", min=1)] = 20
     seed: Annotated[int, SEED] = 0

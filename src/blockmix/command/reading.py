@@ -21,8 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
-from blockmix.command.columns import GROUPED, NUMBER, SPACES, Columns
-from blockmix.command.formats import ENDINGS, Cells, from_file
+from blockmix.command.columns import GROUPED, NUMBER, SPACES, table_of
+from blockmix.command.formats import ENDINGS, Cells, from_file, is_text_folder
 from blockmix.command.options import ReadingOptions
 from blockmix.command.output import progress_bar
 from blockmix.command.table import Names, Table, abridged, choose, printable
@@ -72,7 +72,7 @@ def read_table(
         source, kind, size = "standard input", "-", None
     elif not file.exists():
         raise FileNotFoundError(f"{source} does not exist")
-    elif file.is_dir() and not any(file.rglob("*.parquet")):
+    elif file.is_dir() and not any(file.rglob("*.parquet")) and not is_text_folder(file):
         raise ValueError(f"{source} is a folder: give a file")
     elif size == 0:
         raise ValueError(f"{source} is empty")
@@ -91,11 +91,8 @@ def read_table(
             else:
                 cells = content if isinstance(content, Cells) else open_text(source, content, options)
                 chosen = choose(source, cells.names, options, kept, only)
-                columns = Columns(source, cells, chosen, ("", *map(str.strip, options.missing or ())))
-                for batch in cells.batches:
-                    columns.add(batch)
-                    update(0 if content is cells else content.tell())
-                table = columns.table()
+                missing, where = ("", *map(str.strip, options.missing or ())), getattr(content, "tell", int)
+                table = table_of(source, cells, chosen, missing, lambda: update(where()))
     except Exception as error:  # whatever the library of a format raises on a damaged file
         foreign = any(type(part).__module__.startswith("pyarrow") for part in (error, error.__cause__))
         foreign = foreign or isinstance(error, gzip.BadGzipFile)

@@ -23,7 +23,8 @@ from blockmix.command.options import ReadingOptions
 from blockmix.command.output import note, progress_bar
 from blockmix.partition import BoolArray, FloatArray
 from blockmix.rows import ArrayRows, opened
-from blockmix.rows.rows import chosen_rows, places, sampled
+from blockmix.rows.rows import chosen_rows, sampled
+from blockmix.rows.rows import places as chunk_places
 
 Names = Sequence[str]
 Chosen = tuple[list[int], list[int], set[int], Names]  # see `choose`
@@ -82,6 +83,11 @@ class Table:
         return len(self.row_names)
 
     @property
+    def places(self) -> Sequence[int]:
+        """The rows of the file, from 0, that this table has."""
+        return range(self.n_rows) if self.taken is None else self.taken
+
+    @property
     def in_memory(self) -> bool:
         """Whether the numbers are in memory, and not read from the file in each pass."""
         return isinstance(self.values, np.ndarray)
@@ -101,7 +107,7 @@ class Table:
     def blocks(self) -> Iterator[FloatArray]:
         """The values, some rows at a time."""
         if self.in_memory:
-            yield from (self.values[place] for place in places(*self.values.shape)) if self.names else ()
+            yield from (self.values[place] for place in chunk_places(*self.values.shape)) if self.names else ()
         else:
             yield from (np.asarray(piece.read()) for piece in self.values.pieces())
 
@@ -142,10 +148,9 @@ class Table:
         ids = self.description.ids(self.names, may_count, self.column) & [name not in keep for name in self.names]
         if not ids.any():
             return self
-        table = self.without(ids, f"ids, which all differ: {REMEDY}")
+        table, first = self.without(ids, f"ids, which all differ: {REMEDY}"), int(np.argmax(ids))
         if not (may_count and self.in_memory):  # names of many rows are many texts
             return table
-        first = int(np.argmax(ids))
         row_names = [str(int(number)) for number in self.column(first)]
         return replace(table, named_by=self.names[first], row_names=row_names)
 
@@ -191,39 +196,37 @@ class Table:
         rows = ArrayRows.of(self.values) if self.in_memory else opened(self.values, allow_missing=True)
         scale = rows.measured().scale
         kept = np.sort(np.argsort(-scale, kind="stable")[:n])
-        notes = (*self.notes, f"kept the {n} of {p} columns with the largest variance")
-        return self.taking(kept.tolist(), notes=notes)
+        return self.taking(kept.tolist()).noted(f"kept the {n} of {p} columns with the largest variance")
 
     def complete(self, drop: bool, missing: bool = False) -> Table:
         """The table if all its numbers are finite or, where that is accepted, missing.
 
         With `drop`, without the rows that have others.
         """
-        described, (N, p) = self.description, self.values.shape
-        if not (described.missing.any() or described.infinite.any()):
+        described, (N, p), stays = self.description, self.values.shape, missing and not drop
+        bad = described.infinite + (0 if stays else described.missing)
+        whole = described.row_infinite + (0 if stays else described.row_missing) == 0
+        kind, counts = ("infinite", bad) if described.infinite.any() else ("missing", described.missing)
+        worst = sorted(np.flatnonzero(counts), key=lambda j: -counts[j])
+        columns, lost = shortened([f"{self.names[j]} ({counts[j]})" for j in worst]), int(N - whole.sum())
+        if not counts.any():
             return self
-        kind = "infinite" if described.infinite.any() else "missing"
-        bad, whole = described.missing + described.infinite, described.row_missing + described.row_infinite == 0
-        if missing and not drop:  # only infinite values must go
-            bad = bad if kind == "missing" else described.infinite
-        worst = sorted(np.flatnonzero(bad), key=lambda j: -bad[j])
-        columns = shortened([f"{self.names[j]} ({bad[j]})" for j in worst])
-        if missing and not drop:
-            if kind == "missing":
-                text = f"{bad.sum()} of {N * p} cells ({bad.sum() / (N * p):.1%}) are missing: {columns}"
-                table = replace(self, notes=(*self.notes, text))
-                vars(table)["description"] = described
-                return table
-            whole = described.row_infinite == 0
-        lost = int(N - whole.sum())
+        if lost == 0:  # missing values may stay
+            text = f"{counts.sum()} of {N * p} cells ({counts.sum() / (N * p):.1%}) are missing: {columns}"
+            return self.noted(text)
         if not drop:
             remedy = "replace them, leave out those rows with --drop-missing, or a column with --drop NAME"
             raise ValueError(f"{self.source} has {kind} values in {lost} of {N} rows: {columns}; {remedy}")
         if lost == N:
             remedy = f"so --drop-missing leaves none: drop a column ({columns})"
             raise ValueError(f"{self.source} has {kind} values in all rows, {remedy}")
-        table = self.rows(np.flatnonzero(whole).tolist())
-        return replace(table, notes=(*self.notes, f"left out {lost} of {N} rows with {kind} values"))
+        return self.rows(np.flatnonzero(whole).tolist()).noted(f"left out {lost} of {N} rows with {kind} values")
+
+    def noted(self, text: str) -> Table:
+        """The table with one more note."""
+        table = replace(self, notes=(*self.notes, text))
+        vars(table).update((name, value) for name, value in vars(self).items() if name == "description")
+        return table
 
     def rows(self, numbers: list[int]) -> Table:
         """The table with only these rows; of a file, they must be those whose values are all finite."""
@@ -339,10 +342,9 @@ def lacking(source: str, names: Sequence[str], wanted: Sequence[str]) -> ValueEr
     """An error about the wanted columns that are not there, with similar names."""
     absent = [name for name in wanted if name not in names]
     folded = {name.casefold(): name for name in names}
-    near = {name: get_close_matches(name.casefold(), folded, 1) for name in absent[:_SHOWN]}
-    hints = {name: f"did you mean {folded[similar[0]]!r}?" for name, similar in near.items() if similar}
+    near = [get_close_matches(name.casefold(), folded, 1) for name in absent[:_SHOWN]] + [[]] * len(absent)
+    hints = [f"did you mean {folded[similar[0]]!r}?" if similar else "" for similar in near]
     if len(absent) == 1:
-        hint = hints.get(absent[0], f"it has {shortened([*names])}")
-        return ValueError(f"{source} has no column {absent[0]!r}: {hint}")
-    listed = [f"{name} ({hints[name]})" if name in hints else name for name in absent]
+        return ValueError(f"{source} has no column {absent[0]!r}: {hints[0] or f'it has {shortened([*names])}'}")
+    listed = [f"{name} ({hint})" if hint else name for name, hint in zip(absent, hints, strict=False)]
     return ValueError(f"{source} lacks {len(absent)} of {len(wanted)} columns: {shortened(listed)}")

@@ -1,9 +1,14 @@
-"""Topics of a column of texts: the fit, its files and its printed summary."""
+"""Topics of a column of texts: which column it is, the fit, its files and its printed summary.
+
+The column of texts is the one with the longest texts, the column of ratings one that is called so and has few values.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +17,22 @@ import numpy as np
 import blockmix
 from blockmix import TopicBiclustering
 from blockmix.command import output
-from blockmix.command.documents import category_values, guess_columns, is_unspaced, read_documents
 from blockmix.command.fit import row_lines
-from blockmix.command.options import TopicOptions
+from blockmix.command.options import ReadingOptions, TopicOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
-from blockmix.command.reading import stem_of
+from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, abridged
-from blockmix.estimators.importance import is_background
-from blockmix.metrics import npmi_coherence
+from blockmix.estimators.importance import coherence, is_background
 from blockmix.partition import FloatArray
 
 TOPIC_HEAD: tuple[str, ...] = ("row", "topic", "probability")
 _AGREEMENT = 0.75  # share of the documents on which two halves must agree
 _LEAST_DOCUMENTS = 8  # for each topic
+_RATING = re.compile(r"(?i).*(rating|stars?|score|grade|review_?score)s?")
+_MAX_RATINGS = 20
+_LEAST_LENGTH = 15  # characters of a text on average
+_SAMPLE = 1000  # texts that are looked at
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # no spaces between words
 
 
 def fit_topics(options: TopicOptions, line: str) -> None:
@@ -130,7 +138,7 @@ def _compared(
         words = [np.flatnonzero(np.isin(model.words_, topic.words)) for topic in model.topics_]
         words = [columns for columns in words if len(columns) > 1]
         line: dict[str, Any] = {"n_topics": n, "agreement": model.agreement_ and round(model.agreement_, 4)}
-        line["coherence"] = round(npmi_coherence(words, model._weigh(texts)), 4) if words else -1.0
+        line["coherence"] = round(coherence(words, model._weigh(texts)), 4) if words else -1.0
         line |= {"unclear": len(model.unclear_), "seconds": round(time.perf_counter() - begin, 3)}
         line["says"] = "; ".join(f"topic {g}: {', '.join(t.words[:3])}" for g, t in enumerate(model.topics_, start=1))
         tried.append(line)
@@ -160,7 +168,7 @@ def _write_files(
     lines = [[g, *(f"{cell:.4g}" for cell in row)] for g, row in enumerate(model.importance_, start=1)]
     write_csv(folder / output.TOPICS, ["topic", *model.group_names_], lines)
     if values is not None:
-        write_frame(folder / output.SHARES, model.by(values).to_frame())
+        write_frame(folder / output.SHARES, model.by(values))
     lines = [
         (g, rank, table.row_names[i], "" if ratings is None else f"{ratings[i]:g}", texts[i])
         for g, topic in enumerate(model.topics_, start=1)
@@ -184,3 +192,64 @@ def _comparison(tried: Sequence[dict[str, Any]], place: int, reason: str) -> Ite
         mark = "*" if i == place else " "
         yield f"{mark}{line['n_topics']:>7}{agreement:>11}{line['coherence']:>11.3f}  {abridged(line['says'], 80)}"
     yield f"* {reason}"
+
+
+def read_documents(file: str, options: ReadingOptions, columns: list[str], others: Sequence[str] = ()) -> Table:
+    """A table of texts, without the rows that lack one of these columns if they may be left out."""
+    table = read_table(file, options, (*columns, *others), ())
+    full = [all(cells) for cells in zip(*(table.texts[name] for name in columns), strict=True)]
+    if (lost := full.count(False)) == 0:
+        return table
+    if not options.drop_missing or lost == len(full):
+        remedy = "fill them in, or leave out those rows with --drop-missing"
+        raise ValueError(f"{table.source} has no {' or no '.join(columns)} in {lost} of {len(full)} rows: {remedy}")
+    note(f"left out {lost} of {len(full)} rows without {' or '.join(columns)}")
+    return table.rows([i for i, whole in enumerate(full) if whole])
+
+
+def guess_columns(file: str, options: ReadingOptions, text: str | None, rating: str | None) -> tuple[str, str | None]:
+    """Columns of texts and of ratings: those given, or the ones that look so, with a note."""
+    given = None if rating == "none" else rating
+    if text is not None and (rating is not None or file == "-"):
+        return text, given
+    if file == "-":
+        raise ValueError("the columns of standard input cannot be guessed: name the column of texts with --text")
+    cells_of = read_table(file, options, None, ()).texts
+    columns = {name: [cell for cell in cells[:_SAMPLE] if cell] for name, cells in cells_of.items()}
+    if text is None:
+        lengths = {name: np.mean([len(str(cell)) for cell in cells]) for name, cells in columns.items() if cells}
+        text = max(lengths, key=lambda name: lengths[name], default="")
+        if not text or lengths[text] < _LEAST_LENGTH:
+            raise ValueError(f"{file} has no column of texts that could be guessed: name it with --text")
+        note(f"texts are those of the column {text!r}: --text names another")
+    if rating is None:
+        given = next((name for name, cells in columns.items() if name != text and _is_rating(name, cells)), None)
+        if given is not None:
+            note(f"ratings are those of the column {given!r}: --rating names another, or none")
+    return text, given
+
+
+def _is_rating(name: str, cells: list[Any]) -> bool:
+    """Whether a column is called like ratings and has few different numbers."""
+    try:
+        levels = {float(cell) for cell in cells}
+    except (TypeError, ValueError):
+        return False
+    return bool(_RATING.fullmatch(name)) and 2 <= len(levels) <= _MAX_RATINGS
+
+
+def is_unspaced(texts: Sequence[Any]) -> bool:
+    """Whether most letters belong to scripts without spaces between words, such as Chinese, Japanese and Thai."""
+    sample = "".join(map(str, texts[:_SAMPLE]))
+    letters = sum(map(str.isalpha, sample))
+    return len(_UNSPACED.findall(sample)) > letters / 2
+
+
+def category_values(cells: Sequence[str | None]) -> Any:
+    """Cells as dates, as numbers or as they are, for `TopicBiclustering.by`."""
+    for kind, empty in (("datetime64[s]", "NaT"), (float, "nan")):
+        with suppress(ValueError):
+            values = np.array([cell or empty for cell in cells], dtype=kind)
+            days = values.astype("datetime64[D]") if empty == "NaT" else values
+            return days if (days == values)[values == values].all() else values
+    return np.array(cells, dtype=object)

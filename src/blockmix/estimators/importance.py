@@ -1,25 +1,29 @@
 """Importance: which term groups matter more than average for which topics (paper, section 3.4, heat maps).
 
 From TF-IDF weights, topics of documents and groups of terms: the paper's table in percent, the terms of each group
-ranked by how well they represent it, and the most typical documents of each topic.
+ranked by how well they represent it, the most typical documents of each topic, and the shares of topics by category.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.stats import binomtest
 
 from blockmix.partition import FloatArray, IntArray
+from blockmix.rows.files import needed
 
 _TOP = 5  # groups listed per topic
 _WORDS = 10  # that name a topic
 _LEAST_NEARNESS = 0.1  # of a word to a topic: a topic of common words is near to none
 _TYPICAL = 5  # documents listed per topic
+_MAX_CATEGORIES = 20
 _BACKGROUND = 0.5  # share of the terms from which on a group is the background: terms that go with no others
 
 Terms = list[tuple[str, float]]
@@ -190,3 +194,75 @@ def group_lines(names: Sequence[str], importance: FloatArray) -> Iterator[str]:
     yield "topic  term groups, importance in % of the average"
     for g, row in enumerate(importance, start=1):
         yield f"{g:<5}  " + "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
+
+
+def coherence(groups: Sequence[IntArray], weights: Any) -> float:
+    """Mean NPMI, log(p_ij / (p_i p_j)) / −log p_ij, of the pairs of terms of a group, averaged over the groups.
+
+    p_i is the share of documents that hold term i and p_ij the share that hold both: −1 for terms that never occur
+    together, 0 by chance, 1 for terms that only occur together. A group of one term has no pairs and is left out.
+    """
+    holds, scores = sparse.csr_array(weights).astype(bool).astype(float), []
+    for columns in groups:
+        if len(columns) > 1:
+            together = (holds[:, columns].T @ holds[:, columns]).toarray() / holds.shape[0]
+            alone = together.diagonal()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                npmi = np.log(together / np.outer(alone, alone)) / -np.log(together)
+            # Limits: a pair that never occurs together, and one that is in every document.
+            npmi = np.where(together == 0, -1.0, np.where(together == 1, 1.0, npmi))
+            scores.append(float(npmi[np.triu_indices(len(columns), 1)].mean()))
+    if not scores:
+        raise ValueError("no group has two terms, so none has a coherence")
+    return float(np.mean(scores))
+
+
+def shares_of(topics: IntArray, values: ArrayLike, words: Sequence[str], bins: int) -> Any:
+    """Shares of topics by value, see `TopicBiclustering.by`; documents without a topic (−1) or a value do not count."""
+    codes, names, ordered = _categories(values, len(topics), bins)
+    counted, C, G = (topics >= 0) & (codes >= 0), len(names), len(words)
+    counts = np.bincount(topics[counted] * C + codes[counted], minlength=G * C)
+    pairs = list(zip(counts.tolist(), np.tile(counts.reshape(G, C).sum(axis=0), G).tolist(), strict=True))
+    shares = [(k / n, *binomtest(k, n).proportion_ci(method="wilson")) if n else (np.nan,) * 3 for k, n in pairs]
+    pd = needed("pandas", "app")
+    columns = {"topic": np.repeat(np.arange(G) + 1, C), "words": np.repeat(words, C)}
+    columns |= {"category": pd.Categorical(names * G, names, ordered=ordered), "documents": counts}
+    return pd.DataFrame(columns | dict(zip(("share", "low", "high"), np.transpose(shares), strict=True)))
+
+
+def _categories(values: ArrayLike, N: int, bins: int) -> tuple[IntArray, list[str], bool]:
+    """Code of each document, −1 without a value, names of the categories, and whether they are in an order."""
+    given = np.asarray(values)
+    if given.shape != (N,):
+        raise ValueError(f"values has shape {given.shape} for {N} documents: give one value for each")
+    if given.dtype.kind in "Mf" or (given.dtype.kind in "iu" and len(np.unique(given)) > _MAX_CATEGORIES):
+        missing = np.isnat(given) if given.dtype.kind == "M" else ~np.isfinite(given)
+        levels = np.unique(given[~missing])
+        if len(levels) == 0:
+            raise ValueError("values has no value that is not missing: give at least one")
+        if len(levels) > _MAX_CATEGORIES:
+            return _stretches(given, missing, bins)
+    else:
+        missing = np.array([value is None or value != value or value == "" for value in given.tolist()], dtype=bool)
+        levels = np.unique(given[~missing].astype(str) if given.dtype.kind == "O" else given[~missing])
+        if len(levels) > (most := 5 * _MAX_CATEGORIES):
+            raise ValueError(f"values has {len(levels)} categories: give at most {most}, numbers or dates")
+    keys = {str(level): code for code, level in enumerate(levels)}
+    codes = [-1 if lost else keys[str(value)] for value, lost in zip(given, missing, strict=True)]
+    return np.array(codes, dtype=np.intp), list(keys), given.dtype.kind in "Mfiu"
+
+
+def _stretches(given: Any, missing: Any, bins: int) -> tuple[IntArray, list[str], bool]:
+    """Dates in stretches of equal length, numbers in stretches with equally many documents."""
+    is_date = given.dtype.kind == "M"
+    numbers = given.astype("datetime64[s]").astype(float) if is_date else given.astype(float)
+    present = numbers[~missing]
+    steps = np.linspace(0, 1, bins + 1)
+    edges = np.unique(present.min() + steps * np.ptp(present) if is_date else np.quantile(present, steps))
+    codes = np.clip(np.searchsorted(edges, np.where(missing, edges[0], numbers), side="right") - 1, 0, len(edges) - 2)
+    if is_date:
+        days = edges.astype("datetime64[s]").astype("datetime64[D]").astype(str)
+        names = [f"from {day}" for day in days[:-1]]
+    else:
+        names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+    return np.where(missing, -1, codes), names, True

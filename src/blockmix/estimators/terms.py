@@ -88,16 +88,16 @@ def is_matrix(documents: Any) -> bool:
     return True
 
 
-def as_texts(documents: Any) -> list[str | bytes]:
-    """The documents as a list of str or UTF-8 bytes."""
+def as_texts(documents: Any) -> list[str]:
+    """The documents, str or bytes in UTF-8, as a list of str."""
     if isinstance(documents, (str, bytes)) or not isinstance(documents, Iterable):
         raise ValueError(f"documents is one {type(documents).__name__}: give a list of texts or a matrix of counts")
-    texts = list(documents)
-    for i, text in enumerate(texts):
+    texts = []
+    for i, text in enumerate(documents):
         if not isinstance(text, (str, bytes)):
             raise ValueError(f"document {i} is {text!r}, which is not text: remove it or replace it by an empty string")
         try:
-            text if isinstance(text, str) else text.decode()
+            texts.append(text if isinstance(text, str) else text.decode())
         except UnicodeDecodeError:
             raise ValueError(f"document {i} is not valid UTF-8: decode it to str first") from None
     return texts
@@ -130,10 +130,8 @@ def read(documents: Any, vectorizer: Any, term_names: Any) -> tuple[Any, NDArray
         except ValueError as error:
             if "empty vocabulary" not in str(error):
                 raise
-            tokens = vectorizer.build_tokenizer()
-            if any(tokens(vectorizer.decode(text)) for text in texts):
-                raise ValueError("documents contain only stop words: give other texts or stop_words=None") from error
-            raise ValueError("documents contain no words, which have two or more letters: give other texts") from error
+            lack = "documents contain no words of two or more letters but stop words"
+            raise ValueError(f"{lack}: give other texts or stop_words=None") from error
         # A hashing vectorizer has no names.
         names = vectorizer.get_feature_names_out() if hasattr(vectorizer, "get_feature_names_out") else None
     names = names if term_names is None else term_names

@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 from blockmix.blocks.moments import correlation
 from blockmix.estimators import importance, smoothing, terms
 from blockmix.estimators.gaussian import GaussianBiclustering
-from blockmix.estimators.shares import TopicShares, shares_of
 from blockmix.estimators.stored import save_model
 from blockmix.estimators.validation import ParameterError, check_whole
 from blockmix.grouping import HierarchicalGrouping
@@ -42,6 +41,12 @@ if TYPE_CHECKING:
 # iterations of this tolerance, 0.12 and 0.11 after the 62 and 56 of 1e-4.
 _TOL = 0.1
 UNCLEAR = 0.5  # probability of its topic below which a document has no clear one
+
+
+# What a fit found, in the order of the mixture: the documents that were fitted, shape (n,); the weights of their words
+# (n, v); probabilities (n, G); groups of the terms (p,); the terms of each group with their weights; how near each
+# document is to its component (n,); the cosine of each component and word (G, v), None without vectors of words.
+_Found = tuple[IntArray, Any, FloatArray, IntArray, list[importance.Terms], FloatArray, FloatArray | None]
 
 
 class TopicWarning(UserWarning):
@@ -238,7 +243,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         means = importance.group_means(X, self.term_labels_, len(self.term_groups_))
         return np.asarray(100 * means / self._group_means)
 
-    def by(self, values: ArrayLike, *, bins: int = 10) -> TopicShares:
+    def by(self, values: ArrayLike, *, bins: int = 10) -> Any:
         """Topics by category, number or date of the documents of the fit: shares with 95 % intervals.
 
         Parameters
@@ -247,11 +252,17 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
             One value per document. Dates are put into `bins` stretches of equal length, more than 20 different numbers
             into `bins` stretches with equally many documents; missing values do not count.
         bins : int, default=10
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per topic, from 1, and category: the first words of the topic, number of documents, share of the
+            topic among the documents of the category, and its 95 % interval (Wilson); NaN without documents.
         """
         check_is_fitted(self)
         check_whole("bins", bins)
-        words = tuple(", ".join(topic.words[:3]) for topic in self.topics_)
-        return shares_of(self.labels_, values, len(self.topics_), bins, words)
+        words = [", ".join(topic.words[:3]) for topic in self.topics_]
+        return importance.shares_of(self.labels_, values, words, bins)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: the names of the term groups."""
@@ -284,7 +295,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         """Write the estimator to a file that `blockmix.load` reads; an existing file is replaced as a whole."""
         save_model(self, path)
 
-    def _fit_smooth(self, matrix: Any, names: Any, ratings: FloatArray | None, E: FloatArray | None) -> _Result:
+    def _fit_smooth(self, matrix: Any, names: Any, ratings: FloatArray | None, E: FloatArray | None) -> _Found:
         """Fit the mixture to smoothed weights, and to two halves of the documents."""
         rng, words = check_random_state(self.random_state), terms.select_words(matrix)
         self._lexicon = replace(self._lexicon, columns=words)
@@ -313,9 +324,9 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         probabilities, centers = self.mixture_.predict_proba(z), normalize(fit.mixture.means)
         closeness = np.einsum("ij,ij->i", z, centers[probabilities.argmax(axis=1)]) + probabilities.max(axis=1)
         nearness = centers @ fit.vectors.T
-        return _Result(rows, corpus.weights, probabilities, fit.groups, ranked, closeness, nearness)
+        return rows, corpus.weights, probabilities, fit.groups, ranked, closeness, nearness
 
-    def _fit_plain(self, matrix: Any, names: Any, ratings: FloatArray | None, _: object) -> _Result:
+    def _fit_plain(self, matrix: Any, names: Any, ratings: FloatArray | None, _: object) -> _Found:
         """Fit the mixture to the weights of the terms, as in the paper."""
         weights = self._lexicon.weighting.transform(matrix)
         kept = terms.select_terms(matrix, weights, ratings, self.max_terms, self.n_selected_terms)
@@ -342,7 +353,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         ranked = [importance.ranked_terms(self.terms_[groups == k], R) for k, R in enumerate(inside)]
         directions = normalize((self.mixture_.means_ - X.mean(axis=0)) / X.std(axis=0))
         closeness = np.einsum("ij,ij->i", normalize(documents), directions[probabilities.argmax(axis=1)])
-        return _Result(rows, sparse.csr_array(X), probabilities, groups, ranked, closeness, None)
+        return rows, sparse.csr_array(X), probabilities, groups, ranked, closeness, None
 
     def _keep(self, columns: IntArray, names: NDArray[np.object_]) -> None:
         """Keep these columns of the named words as terms."""
@@ -350,26 +361,25 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         if self.n_term_groups > len(columns):
             raise ParameterError("n_term_groups", self.n_term_groups, f"exceeds the {len(columns)} terms kept")
 
-    def _arrange(self, result: _Result, N: int, ratings: FloatArray | None) -> None:
+    def _arrange(self, found: _Found, N: int, ratings: FloatArray | None) -> None:
         """Order and describe the topics and the term groups."""
-        rows, X, G = result.rows, result.X, self.n_topics
-        components = result.probabilities.argmax(axis=1)
+        rows, X, probabilities, groups, ranked, closeness, nearness = found
+        components, G = probabilities.argmax(axis=1), self.n_topics
         self.components_ = importance.topic_order(components, None if ratings is None else ratings[rows], G)
         topics = np.argsort(self.components_)[components]
         self.labels_, self.probabilities_ = np.full(N, -1), np.zeros(N)
-        self.labels_[rows], self.probabilities_[rows] = topics, result.probabilities.max(axis=1)
+        self.labels_[rows], self.probabilities_[rows] = topics, probabilities.max(axis=1)
         self.unclear_ = rows[self.probabilities_[rows] < UNCLEAR]
         self.without_terms_ = np.setdiff1d(np.arange(N), rows)
-        means = importance.group_means(X[:, self._columns], result.groups, result.groups.max() + 1)
+        means = importance.group_means(X[:, self._columns], groups, groups.max() + 1)
         percent = 100 * importance.topic_means(means, topics, G) / means.mean(axis=0)
         order = importance.group_order(percent)
         self.importance_, self._group_means = percent[:, order], means.mean(axis=0)[order]
-        self.term_labels_ = np.argsort(order)[result.groups]
-        self.term_groups_ = [result.ranked[k] for k in order]
+        self.term_labels_ = np.argsort(order)[groups]
+        self.term_groups_ = [ranked[k] for k in order]
         self.group_names_ = [importance.name_of(group, len(self.terms_)) for group in self.term_groups_]
-        nearness = None if result.nearness is None else result.nearness[self.components_]
-        words = importance.topic_words(X, topics, G, nearness)
-        typical = importance.typical_documents(normalize(X), result.closeness, words, topics)
+        words = importance.topic_words(X, topics, G, None if nearness is None else nearness[self.components_])
+        typical = importance.typical_documents(normalize(X), closeness, words, topics)
         described = zip(
             np.bincount(topics, minlength=G).tolist(),
             [None] * G if ratings is None else importance.topic_means(ratings, self.labels_, G).tolist(),
@@ -381,15 +391,15 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         self.topics_ = [importance.Topic(size, size / N, *others) for size, *others in described]
 
     def _warn(self, ratings: FloatArray | None) -> None:
+        messages = []
         if n := len(self.without_terms_):
             listed = ", ".join(map(str, self.without_terms_[:5])) + (", …" if n > 5 else "")
             what = f"{n} of {len(self.labels_)} documents contain none of the {len(self._lexicon.columns)} words"
-            warnings.warn(
-                f"{what} (without_terms_: {listed}): they have no topic (label -1)", TopicWarning, stacklevel=3
-            )
+            messages.append(f"{what} (without_terms_: {listed}): they have no topic (label -1)")
         if ratings is not None and np.ptp(ratings) == 0:
-            what = f"all ratings are {ratings[0]:g}: terms were selected by their average frequency instead"
-            warnings.warn(what, TopicWarning, stacklevel=3)
+            messages.append(f"all ratings are {ratings[0]:g}: terms were selected by their average frequency instead")
+        for message in messages:
+            warnings.warn(message, TopicWarning, stacklevel=3)
 
     def _weigh(self, documents: Any) -> Any:
         check_is_fitted(self)
@@ -412,38 +422,8 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
         return self._space.vectors(E), np.ones(len(E), dtype=bool)
 
     def _heading(self) -> str:
-        return (
-            f"{self.n_topics} topics of {len(self.labels_)} documents, {len(self.term_groups_)} groups of "
-            f"{len(self.terms_)} terms (of {self.n_vocabulary_})"
-        )
-
-
-class _Result(NamedTuple):
-    """What a fit found, in the order of the mixture.
-
-    Attributes
-    ----------
-    rows : array of shape (n,)
-        The documents that were fitted.
-    X : sparse array of shape (n, v)
-        Weights of the words in them.
-    probabilities : array of shape (n, G)
-    groups : array of shape (p,)
-        Groups of the terms.
-    ranked : list of K lists of (term, weight)
-    closeness : array of shape (n,)
-        How near each document is to its component.
-    nearness : array of shape (G, v) or None
-        Cosine of each component and word.
-    """
-
-    rows: IntArray
-    X: Any
-    probabilities: FloatArray
-    groups: IntArray
-    ranked: list[importance.Terms]
-    closeness: FloatArray
-    nearness: FloatArray | None
+        words = f"{len(self.term_groups_)} groups of {len(self.terms_)} terms (of {self.n_vocabulary_})"
+        return f"{self.n_topics} topics of {len(self.labels_)} documents, {words}"
 
 
 def as_embeddings(embeddings: ArrayLike | None, n_documents: int) -> FloatArray | None:

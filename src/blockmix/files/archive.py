@@ -142,7 +142,10 @@ def _read(stream: IO[bytes], size: int) -> tuple[Any, Arrays]:
     try:
         archive = ZipFile(stream)
     except BadZipFile:
-        raise Refusal(_not_a_zip_file(stream)) from None
+        stream.seek(0)
+        if stream.read(2) == b"PK":
+            raise Refusal("is truncated: copy it again or save the model again") from None
+        raise Refusal("is not a saved model: load opens only what save has written") from None
     with archive:
         members = archive.infolist()
         _check_members(members, size)
@@ -181,14 +184,3 @@ def _array(archive: ZipFile, info: ZipInfo) -> NDArray[Any]:
     if dtype.kind == "U":
         values.tolist()  # raises for bytes that are not characters
     return values.astype(dtype.newbyteorder("="), copy=False)
-
-
-def _not_a_zip_file(stream: IO[bytes]) -> str:
-    """What a file that is not a zip file seems to be."""
-    stream.seek(0)
-    begin, written = stream.read(4), "load opens only what save has written"
-    pickled = f"is a pickle, which could run code: {written}"
-    for mark, text in ((b"PK", "is truncated: copy it again or save the model again"), (b"\x80", pickled)):
-        if begin.startswith(mark):
-            return text
-    return f"is not a saved model: {written}" if begin else "is empty"

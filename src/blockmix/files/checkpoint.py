@@ -92,12 +92,8 @@ class Checkpoint:
         moments = (np.abs(location - mean) <= 1e-5 * scale) & (np.abs(scale - deviation) <= 1e-5 * scale)
         # Other rows with the same moments differ by about 1; rounding of float32 sums stays well below.
         same = moments & (np.abs(projections - others) <= 1e-2)
-        if same.all():
-            return ""
-        j = int(np.argmin(same))
-        differ = f"had mean {mean[j]:g} and deviation {deviation[j]:g}, here it has {location[j]:g} and {scale[j]:g}"
-        reason = "has other values in other rows" if moments[j] else differ
-        return f"is the checkpoint of a fit to other rows: column {j} {reason}"
+        differs = f"is the checkpoint of a fit to other rows: column {np.argmin(same)} has other values"
+        return "" if same.all() else differs
 
 
 def _projections(chunk: Chunk) -> FloatArray:

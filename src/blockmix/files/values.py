@@ -159,23 +159,6 @@ def _strings(shape: list[int], items: list[str]) -> NDArray[Any]:
     return np.array(items, dtype=object).reshape(shape)
 
 
-def _generator_state(rng: np.random.RandomState) -> dict[str, Any]:
-    state: Any = rng.get_state(legacy=False)
-    if state["bit_generator"] != "MT19937":
-        raise TypeError(f"a RandomState on {state['bit_generator']} cannot be saved: give random_state a whole number")
-    return {"state": state}
-
-
-def _generator(state: Any) -> np.random.RandomState:
-    key, position = state["state"]["key"], state["state"]["pos"]
-    # NumPy does not check the position and would read beyond the key.
-    if key.shape != (624,) or key.dtype.kind != "u" or not 0 <= position <= 624:
-        raise ValueError("a RandomState has 624 numbers and a position among them")
-    rng = np.random.RandomState()
-    rng.set_state(state)
-    return rng
-
-
 _BUILT_IN = [
     Codec(tuple, None, lambda value: {"items": list(value)}, lambda items: tuple(items)),
     Codec(frozenset, None, lambda value: {"items": sorted(value)}, lambda items: frozenset(items)),
@@ -185,5 +168,4 @@ _BUILT_IN = [
     Codec(float, None, lambda value: {"text": repr(value)}, lambda text: float(text)),
     Codec(np.generic, None, lambda value: {"type": value.dtype.str, "value": value.item()}, _scalar, "scalar"),
     Codec(np.ndarray, None, lambda value: {"shape": list(value.shape), "items": list(value.flat)}, _strings, "strings"),
-    Codec(np.random.RandomState, None, _generator_state, _generator),
 ]

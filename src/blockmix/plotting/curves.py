@@ -9,7 +9,7 @@ import numpy as np
 
 from blockmix.grouping.grouping import cut, leaf_order
 from blockmix.partition import FloatArray, IntArray, Partition
-from blockmix.plotting.style import CLUSTERS, axes_or_new, current, group_color, name_columns, points
+from blockmix.plotting.style import ALONE, CLUSTERS, axes_or_new, finished, group_color, name_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,11 +54,11 @@ def dendrogram(
         level = (heights[p - n_groups] + heights[p - n_groups + 1]) / 2
         ax.axhline(level, color="black", linestyle="--", linewidth=1)
         label, place = f"{n_groups} group{'' if n_groups == 1 else 's'}", ax.get_yaxis_transform()
-        ax.text(0.995, level, label, transform=place, ha="right", va="bottom", fontsize=points(8))
+        ax.text(0.995, level, label, transform=place, ha="right", va="bottom", fontsize="small")
     ax.set_xlim(-0.5, p - 0.5)
     ax.set_ylim(0, heights[-1])
     name_columns(ax, names, order)
-    return _finished(ax, "distance", title)
+    return finished(ax, "distance", title)
 
 
 def _branches(tree: FloatArray, partition: Partition) -> tuple[list[FloatArray], list[str]]:
@@ -74,7 +74,7 @@ def _branches(tree: FloatArray, partition: Partition) -> tuple[list[FloatArray],
         x[p + k] = (x[a] + x[b]) / 2
         group[p + k] = group[a] if group[a] == group[b] else -1
         lines.append(np.array([[x[a], height[a]], [x[a], tree[k, 2]], [x[b], tree[k, 2]], [x[b], height[b]]]))
-        colors.append(current().alone if group[p + k] < 0 else group_color(int(group[p + k])))
+        colors.append(ALONE if group[p + k] < 0 else group_color(int(group[p + k])))
     return lines, colors
 
 
@@ -113,20 +113,12 @@ def selection_curve(table: Any, *, criterion: str | None = None, ax: Axes | None
         ax.plot(*place, marker="o", markersize=14, fillstyle="none", color="black", markeredgewidth=1.5)
     if len(curves) > 1:
         heading = "clusters" if over_groups else "column groups"
-        ax.legend(title=heading, fontsize=points(8), frameon=False, ncols=1 + len(curves) // 9)
+        ax.legend(title=heading, fontsize="small", frameon=False, ncols=1 + len(curves) // 9)
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel(f"number of {'column groups' if over_groups else 'clusters'}")
-    return _finished(ax, name.upper())
-
-
-def _finished(ax: Axes, label: str, title: str = "") -> Axes:
-    """Label the Axes and remove the frame."""
-    ax.set_ylabel(label)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.set_title(title)
-    return ax
+    return finished(ax, name.upper())
 
 
 def row_map(
@@ -156,6 +148,6 @@ def row_map(
         x, y = (axis[labels == g] for axis in axes)
         ax.scatter(x, y, marker=_MARKERS[g % 8], color=CLUSTERS[g % 8], label=name, **many)
     place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": min(4, len(clusters))}
-    ax.legend(fontsize=points(8), frameon=False, **place)
+    ax.legend(fontsize="small", frameon=False, **place)
     ax.set_xlabel(names[0])
-    return _finished(ax, names[1])
+    return finished(ax, names[1])

@@ -9,16 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blockmix.partition import FloatArray, IntArray, Partition
-from blockmix.plotting.style import (
-    SIGNED,
-    axes_or_new,
-    color_scale,
-    current,
-    group_color,
-    name_columns,
-    new_axes,
-    points,
-)
+from blockmix.plotting.style import SIGNED, axes_or_new, color_scale, group_color, name_columns, on_paper, sharp
 from blockmix.plotting.views import binned, board_view
 
 if TYPE_CHECKING:
@@ -79,13 +70,12 @@ def correlation_pair(
     -------
     array of two Axes
     """
-    if ax is None:
-        ax = new_axes(1, 2, 11.5, 5.5) if current().width is None else new_axes(2, 1, 6, 11)
-    axes, before = np.array(ax, dtype=object), f"{title}: " if title else ""
+    axes = axes_or_new(ax, 6, 11, 2, 1) if on_paper() else axes_or_new(ax, 11.5, 5.5, 1, 2)
+    before = f"{title}: " if title else ""
     _draw_matrix(axes[0], observed, partition, names, f"{before}observed")
     image = _draw_matrix(axes[1], estimated, partition, names, f"{before}estimated")
     color_scale(image, list(axes), "correlation")
-    return axes
+    return np.asarray(axes)
 
 
 def linked_correlations(
@@ -112,7 +102,7 @@ def linked_correlations(
     -------
     array of three Axes
     """
-    axes = new_axes(1, 3, 13, 5.5) if ax is None else np.asarray(ax, dtype=object)
+    axes = axes_or_new(ax, 13, 5.5, 1, 3)
     places = []
     for i, (R, partition, title) in ((0, left), (2, right)):
         place = np.argsort(partition.order)
@@ -142,7 +132,7 @@ def _draw_matrix(ax: Axes, R: FloatArray, partition: Partition, names: Sequence[
     m = min(p, MAX_PIXELS)
     cells = np.arange(m + 1) * p // m
     values = binned(R[np.ix_(order, order)], cells, cells)
-    image = ax.imshow(_sharp(values), cmap=SIGNED, vmin=-1, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
+    image = ax.imshow(sharp(values), cmap=SIGNED, vmin=-1, vmax=1, extent=(-0.5, p - 0.5, p - 0.5, -0.5))
     column = ax.get_window_extent().width * 72 / (ax.figure.dpi * p)  # width in points
     for start, size in zip(_borders(partition.sizes), partition.sizes, strict=False):
         # Frames around many single columns, or wider than a tenth of their block, would hide the picture.
@@ -153,17 +143,6 @@ def _draw_matrix(ax: Axes, R: FloatArray, partition: Partition, names: Sequence[
     name_columns(ax, names, order, both=True)
     ax.set_title(title)
     return image
-
-
-def _sharp(values: FloatArray) -> FloatArray:
-    """Values repeated to at least 400 along each side.
-
-    An image that matplotlib shrinks along one side is smoothed along the other too, which would blur a few columns of
-    many rows.
-    """
-    for axis in (0, 1):
-        values = np.repeat(values, -(-400 // values.shape[axis]), axis=axis)
-    return values
 
 
 def _borders(sizes: IntArray) -> IntArray:
@@ -208,7 +187,7 @@ def checkerboard(
     # All bins have the same height, so a cluster's height is its share of the bins.
     edges = np.searchsorted(board.row_bins, _borders(sizes))
     extent = (-0.5, p - 0.5, edges[-1] - 0.5, -0.5)
-    limit, values = board.limit, _sharp(board.values)
+    limit, values = board.limit, sharp(board.values)
     image = ax.imshow(values, cmap=SIGNED, vmin=-limit, vmax=limit, aspect="auto", extent=extent)
     ax.hlines(edges[1:-1] - 0.5, -0.5, p - 0.5, color="black", linewidth=1.5)
     # Around groups of several columns that are wide enough not to be hidden by their borders.
@@ -218,7 +197,7 @@ def checkerboard(
     ax.vlines(sides, -0.5, edges[-1] - 0.5, "black", linewidth=0.7)
     told = found if clusters is None else [clusters[g] for g in found]
     ticks = [f"{name}\n{size} row{'' if size == 1 else 's'}" for name, size in zip(told, sizes, strict=True)]
-    ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, ticks, fontsize=points(8))
+    ax.set_yticks((edges[:-1] + edges[1:] - 1) / 2, ticks, fontsize="small")
     ax.tick_params(axis="y", length=0)
     name_columns(ax, names, order)
     color_scale(image, ax, "standard deviations from the column's mean", extend="both")
@@ -249,7 +228,7 @@ def importance_heatmap(
     cells = [[f"{value:.0f}" if np.isfinite(value) else "" for value in row] for row in importance.T]
     ax, bar = _draw_cells(ax, level, 2, cells, groups, topics, 0.95, "importance, % of the average over all documents")
     bar.set_ticks([-2, -1, 0, 1, 2], labels=["≤ 25", "50", "100", "200", "≥ 400"])
-    ax.set_title(title, fontsize=points(10))
+    ax.set_title(title, fontsize="medium")
     return ax
 
 
@@ -314,9 +293,9 @@ def _draw_cells(
     brightness = np.asarray(image.cmap(image.norm(level)))[..., :3] @ (0.3, 0.59, 0.11)
     for i, j in np.argwhere(np.isfinite(level)):
         color = "white" if brightness[i, j] < 0.45 else "black"
-        ax.text(j, i, cells[i][j], ha="center", va="center", fontsize=points(8), color=color)
-    ax.set_yticks(range(len(rows)), rows, fontsize=points(8))
-    ax.set_xticks(range(len(columns)), columns, fontsize=points(8))
+        ax.text(j, i, cells[i][j], ha="center", va="center", fontsize="small", color=color)
+    ax.set_yticks(range(len(rows)), rows, fontsize="small")
+    ax.set_xticks(range(len(columns)), columns, fontsize="small")
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     return ax, color_scale(image, ax, unit, shrink=0.7)

@@ -114,8 +114,7 @@ class BoardView(NamedTuple):
 def board_view(X: FloatArray, labels: IntArray, columns: IntArray, max_cells: tuple[int, int]) -> BoardView:
     """Checkerboard of rows X with cluster labels 0, 1, …, columns in the given order, in about `max_cells` bins.
 
-    Rows are sorted by cluster and, within a cluster, along its leading direction. It comes from power iterations with a
-    fixed start, so the order is reproducible. No bin spans two clusters.
+    Rows are sorted by cluster and, within a cluster, along its leading direction. No bin spans two clusters.
     """
     Z = StandardScaler().fit_transform(np.asarray(X, dtype=float))
     filled = np.nan_to_num(Z)
@@ -123,13 +122,10 @@ def board_view(X: FloatArray, labels: IntArray, columns: IntArray, max_cells: tu
     for g in np.unique(labels):
         rows = np.flatnonzero(labels == g)
         centered = filled[rows] - filled[rows].mean(axis=0)
-        direction = np.linspace(1, 2, Z.shape[1])
-        for _ in range(15):
-            direction = (centered @ direction) @ centered
-            direction /= max(float(np.linalg.norm(direction)), np.finfo(float).tiny)
+        leading = randomized_svd(centered, 1, random_state=0)[2][0]
         n, m = len(rows), min(len(rows), max(1, max_cells[0] * len(rows) // len(labels)))
         row_bins += (len(order) + np.arange(1, m + 1) * n // m).tolist()  # as even as possible
-        order = np.append(order, rows[np.argsort(centered @ direction, kind="stable")])
+        order = np.append(order, rows[np.argsort(centered @ leading, kind="stable")])
     p, m = len(columns), min(len(columns), max_cells[1])
     column_bins = np.arange(m + 1) * p // m
     values = binned(Z[np.ix_(order, columns)], np.array(row_bins), column_bins)

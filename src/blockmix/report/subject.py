@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 
 from blockmix.blocks.blocks import Blocks
 from blockmix.estimators.answer import Centers
-from blockmix.estimators.fitting import log_density, probabilities
 from blockmix.estimators.stability import Stability
 from blockmix.partition import FloatArray, IntArray
 
@@ -80,20 +80,13 @@ def subject_of(
     stability: Stability | None = None,
 ) -> Subject:
     """Check the rows, traits and names that `write_report` was given and compute what several sections need."""
-    blocks: Any = model.blocks_
-    centers, criteria, X, z, Z = None, None, None, None, None
-    shown = [trait_of(str(name), given) for name, given in (traits or {}).items()]
-    row_labels = getattr(model, "row_labels_", None)
-    if hasattr(model, "weights_"):
-        centers = Centers.of(model)
+    centers = Centers.of(model) if hasattr(model, "weights_") else None
+    criteria, X, z, Z, row_labels = None, None, None, None, getattr(model, "row_labels_", None)
     if data is not None:
         X = model._array(data)
         z, filled = np.ones((len(X), 1), dtype=X.dtype), X
         if centers is not None:
-            joint = np.concatenate(list(model._each(data, np.array)))
-            z = probabilities(joint)
-            sums = np.array([len(X), log_density(joint).sum(), np.log(z.max(axis=1)).sum()])
-            criteria, z = model._criteria(sums), z.astype(model.means_.dtype, copy=False)
+            z, criteria = model.predict_proba(data), model._criteria(model._sums(data))
         row_labels = z.argmax(axis=1)
         if np.isnan(X).any():  # a missing value is what the model expects there, or the mean of its column
             expected = model.impute(data) if hasattr(model, "impute") else np.nanmean(X, axis=0)
@@ -109,26 +102,17 @@ def subject_of(
     if row_names is None and not callable(index) and type(index).__name__ != "RangeIndex":
         row_names = index  # of a pandas frame, unless it just counts
     N = 0 if row_labels is None else len(row_labels)
+    shown = [trait_of(str(name), given) for name, given in ({} if traits is None else traits).items()]
     for name, given in [("row_names", row_names), *((name, codes) for name, _, codes in shown)]:
         if given is not None and len(given) != N:
             raise ValueError(f"{name} has {len(given)} entries for {N} rows: give one per row")
     sample = np.unique(np.linspace(0, N - 1, min(N, MAX_ROWS)).astype(int))
-    covariances = (blocks,) if centers is None else blocks[:1] if getattr(model, "shared_covariance", False) else blocks
-    column_labels, Z = np.atleast_2d(model.column_labels_), None if Z is None else Z[sample]
+    covariances: Any = (model.blocks_,) if centers is None else model.blocks_
+    covariances = covariances[:1] if getattr(model, "shared_covariance", False) else covariances
+    labels, Z = np.atleast_2d(model.column_labels_), None if Z is None else Z[sample]
+    shown = list(filter(is_told, shown))
     return Subject(
-        model,
-        covariances,
-        column_labels,
-        centers,
-        criteria,
-        X,
-        z,
-        row_labels,
-        sample,
-        Z,
-        row_names,
-        [trait for trait in shown if is_told(trait)],
-        stability,
+        model, covariances, labels, centers, criteria, X, z, row_labels, sample, Z, row_names, shown, stability
     )
 
 
@@ -153,15 +137,10 @@ def trait_of(name: str, given: ArrayLike) -> tuple[str, list[str], IntArray]:
 def is_told(trait: tuple[str, list[str], IntArray]) -> bool:
     """Whether a property says something of groups of rows: not only their names, or one value."""
     _, values, codes = trait
-    if not len(values) > 0 or len(values) <= max(_FEW, len(codes) / 2):
-        return len(values) > 0
     for kind in (float, "datetime64[s]"):
-        try:
-            np.array(values, dtype=kind)
-            return True
-        except ValueError:
-            continue
-    return False
+        with suppress(ValueError):
+            return len(np.array(values, dtype=kind)) > 0
+    return 0 < len(values) <= max(_FEW, len(codes) / 2)
 
 
 def short(text: str, max_length: int = 120) -> str:

@@ -76,15 +76,15 @@ def write_topics(
         if n != N:
             raise ValueError(f"{name} has {n} entries for the {N} documents of the fit: give one for each")
     texts = None if documents is None or is_matrix(documents) else as_texts(documents)
-    rated, listed = as_ratings(ratings, N), list(range(N) if names is None else names)
-    given = _Documents(texts, rated, listed)
+    rated = as_ratings(ratings, N)
+    shown = _Documents(texts, rated, range(N) if names is None else list(names))
     levels = np.unique([] if rated is None else rated)
-    levels = levels[:0] if len(levels) > _MAX_LEVELS else levels
+    levels = levels if len(levels) <= _MAX_LEVELS else levels[:0]
     document = {
         "title": title or f"Topics of {N} documents",
         "estimator": type(model).__name__,
         "facts": _topic_facts(model, rated),
-        "topics": [_topic(model, g, levels, given) for g in range(len(model.topics_))],
+        "topics": [_topic(model, g, levels, shown) for g in range(len(model.topics_))],
         "groups": [_group(model, k) for k in range(len(model.term_groups_))],
         "stable": model.stable_terms_,
         "importance": [[finite(cell, 1) for cell in row] for row in model.importance_.tolist()],
@@ -94,7 +94,7 @@ def write_topics(
         "agreement": model.agreement_,
         "unclear": len(model.unclear_),
         "withoutTopic": len(model.without_terms_),
-        "map": None if documents is None else _map(model, model.predict_proba(documents, embeddings=embeddings), given),
+        "map": None if documents is None else _map(model, model.predict_proba(documents, embeddings=embeddings), shown),
         "by": None if by is None else _shares(model, *by),
         "reason": reason,
         "isText": texts is not None,
@@ -107,21 +107,19 @@ def write_topics(
 class _Documents(NamedTuple):
     """What is known of the documents beside their topics."""
 
-    texts: list[str | bytes] | None
+    texts: list[str] | None
     ratings: FloatArray | None
     names: Sequence[object]
 
-    def name(self, i: int) -> str:
-        return short(str(self.names[i]))
-
-    def rating(self, i: int) -> float | None:
-        return None if self.ratings is None else finite(self.ratings[i])
-
-    def text(self, i: int, width: int, space: str = "") -> str | None:
-        """The beginning of a text, with single spaces if one is given."""
-        text = "" if self.texts is None else self.texts[i]
-        text = text.decode() if isinstance(text, bytes) else text
-        return None if self.texts is None else short(space.join(text.split()) if space else text, width)
+    def about(self, i: int, width: int) -> dict[str, Any]:
+        """Name, rating and the beginning of the text."""
+        rating = None if self.ratings is None else finite(self.ratings[i])
+        text = None if self.texts is None else self.texts[i]
+        return {
+            "name": short(str(self.names[i])),
+            "rating": rating,
+            "text": None if text is None else short(text, width),
+        }
 
 
 def _group(model: TopicBiclustering, k: int) -> dict[str, Any]:
@@ -138,13 +136,14 @@ def _map(model: TopicBiclustering, probabilities: FloatArray, given: _Documents)
     with_topic = np.flatnonzero(model.labels_ >= 0)
     shown = with_topic[np.unique(np.linspace(0, len(with_topic) - 1, min(len(with_topic), _MAX_POINTS)).astype(int))]
     x, y = np.round(places[shown].T, 4).tolist()
+    about = [given.about(i, _MAX_TEXT) for i in shown]
     return {
         **{"centers": np.round(centers, 4).tolist(), "radii": np.round(radii, 4).tolist(), "x": x, "y": y},
         "topics": model.labels_[shown].tolist(),
         "probabilities": np.round(model.probabilities_[shown], 2).tolist(),
-        "names": [given.name(i) for i in shown],
-        "ratings": None if given.ratings is None else [given.rating(i) for i in shown],
-        "texts": None if given.texts is None else [given.text(i, _MAX_HOVER, " ") for i in shown],
+        "names": [each["name"] for each in about],
+        "ratings": None if given.ratings is None else [each["rating"] for each in about],
+        "texts": None if given.texts is None else [short(" ".join(each["text"].split()), _MAX_HOVER) for each in about],
         "of": len(with_topic),
     }
 
@@ -198,25 +197,27 @@ def document_places(probabilities: FloatArray, labels: IntArray, centers: FloatA
 
 def _shares(model: TopicBiclustering, name: str, values: ArrayLike) -> dict[str, Any]:
     """Topics by category in the words of the page."""
-    table = model.by(values)
-    about = {"name": name, "names": list(table.names), "counts": table.counts.tolist(), "ordered": table.ordered}
-    figures = {key: getattr(table, key).tolist() for key in ("shares", "low", "high")}
-    return about | {key: [[finite(cell, 4) for cell in row] for row in rows] for key, rows in figures.items()}
+    table, G = model.by(values), len(model.topics_)
+    names, ordered = list(table["category"].cat.categories), table["category"].cat.ordered
+    about = {"name": name, "names": names, "ordered": ordered}
+    about["counts"] = table["documents"].to_numpy().reshape(G, -1).tolist()
+    for key, column in (("shares", "share"), ("low", "low"), ("high", "high")):
+        about[key] = [[finite(cell, 4) for cell in row] for row in table[column].to_numpy().reshape(G, -1)]
+    return about
 
 
 def _topic_facts(model: TopicBiclustering, ratings: FloatArray | None) -> list[dict[str, str]]:
     N, unclear = len(model.labels_), len(model.unclear_)
-    facts = [
-        ("Documents", grouped(N), ""),
-        ("Topics", str(len(model.topics_)), "clusters of documents"),
+    facts = [("Documents", grouped(N), ""), ("Topics", str(len(model.topics_)), "clusters of documents")]
+    if model.agreement_ is not None:
+        note = "of the documents get the same topic from two halves"
+        facts.append(("Agreement", f"{100 * model.agreement_:.0f}\u00a0%", note))
+    facts += [
         ("Unclear", grouped(unclear), f"{100 * unclear / N:.0f}\u00a0%: probability of the topic below 0.5"),
         ("Without a topic", grouped(len(model.without_terms_)), "documents with none of the words"),
         ("Words", grouped(len(model.words_)), f"of {grouped(model.n_vocabulary_)} in the documents"),
         ("Term groups", str(len(model.term_groups_)), f"of {grouped(len(model.terms_))} terms"),
     ]
-    if model.agreement_ is not None:
-        note = "of the documents get the same topic from two halves"
-        facts.insert(2, ("Agreement", f"{100 * model.agreement_:.0f}\u00a0%", note))
     if ratings is not None:
         facts.append(("Mean rating", f"{ratings.mean():.2f}", f"from {ratings.min():g} to {ratings.max():g}"))
     return [{"name": name, "value": value, "note": note} for name, value, note in facts]
@@ -226,10 +227,7 @@ def _topic(model: TopicBiclustering, g: int, levels: FloatArray, given: _Documen
     """One topic: its size, how often each rating occurs, its important term groups and its typical documents."""
     topic, own = model.topics_[g], None if given.ratings is None else given.ratings[model.labels_ == g]
     likely = np.round(model.probabilities_, 2).tolist()
-    documents = [
-        {"name": given.name(i), "rating": given.rating(i), "text": given.text(i, _MAX_TEXT), "probability": likely[i]}
-        for i in topic.documents
-    ]
+    documents = [given.about(i, _MAX_TEXT) | {"probability": likely[i]} for i in topic.documents]
     return {
         **{"size": topic.size, "share": round(topic.share, 4), "words": list(topic.words), "documents": documents},
         "rating": None if topic.mean_rating is None else finite(topic.mean_rating),

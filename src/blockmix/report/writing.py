@@ -19,7 +19,6 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 import blockmix
@@ -43,13 +42,8 @@ _MAPS = ("raster", "dendrogram", "groups", "component", "checkerboard", "scatter
 _REPORT = (*SHARED, "names", "traits", *_MAPS, "overview", "differences", "answer", "lists", "main")
 
 
-# Kinds of candidates in words.
-_KINDS = {
-    ("shared_covariance", False): "a covariance each",
-    ("shared_covariance", True): "one covariance for all",
-    ("tails", "normal"): "normal",
-    ("tails", "t"): "heavy tails",
-}
+_COVARIANCES = {"False": "a covariance each", "True": "one covariance for all"}
+_KINDS = {"shared_covariance": _COVARIANCES, "tails": {"normal": "normal", "t": "heavy tails"}}  # in words
 
 
 def write_report(
@@ -58,7 +52,6 @@ def write_report(
     X: Any = None,
     *,
     table: SelectionTable | None = None,
-    labels: ArrayLike | None = None,
     traits: Mapping[str, Any] | None = None,
     row_names: Sequence[object] | None = None,
     stability: Stability | bool | None = None,
@@ -78,8 +71,6 @@ def write_report(
         The rows. Without them the page has no observed correlations and no checkerboard, and says so.
     table : SelectionTable, optional
         The comparison that the model was chosen by.
-    labels : array-like of shape (N,), optional
-        Known classes of the rows, to compare with the clusters: the trait "known class".
     traits : data frame or dict, optional
         Columns that were left out of the fit, one value per row: classes, numbers or dates.
     row_names : sequence of N names, optional
@@ -104,9 +95,8 @@ def write_report(
     check_is_fitted(model)
     if traits is not None and not hasattr(traits, "keys"):
         raise TypeError(f"traits is a {type(traits).__name__}: give a data frame or a dict of columns")
-    known = ({} if labels is None else {"known class": labels}) | ({} if traits is None else {**traits})
     measured = stability if isinstance(stability, Stability) else None
-    subject = subject_of(model, X, traits=known, row_names=row_names, stability=measured)
+    subject = subject_of(model, X, traits=traits, row_names=row_names, stability=measured)
     if stability is None and subject.X is not None and len(getattr(model, "row_labels_", subject.X)) == len(subject.X):
         subject = replace(subject, stability=quick_stability(model, X))
     p, noun = model.n_features_in_, "Column groups" if subject.centers is None else "Row clusters and column groups"
@@ -177,13 +167,11 @@ def _answer(subject: Subject, table: SelectionTable | None) -> dict[str, Any]:
 
 def _facts(subject: Subject) -> list[dict[str, str]]:
     """The figures of the fit, for people who want them."""
-    model, facts = subject.model, []
-    if subject.criteria is not None:
-        facts += [(name.upper(), grouped(subject.criteria[name], 1), "smaller is better") for name in ("bic", "icl")]
+    model, criteria = subject.model, subject.criteria or {}
+    facts = [(name.upper(), grouped(criteria[name], 1), "smaller is better") for name in ("bic", "icl") if criteria]
     if subject.centers is not None:
-        facts.append(("Parameters", grouped(model.n_parameters_), ""))
         iterations = f"after {model.n_iter_} iteration{'' if model.n_iter_ == 1 else 's'}"
-        facts.append(("Outcome", str(model.outcome_), iterations))
+        facts += [("Parameters", grouped(model.n_parameters_), ""), ("Outcome", str(model.outcome_), iterations)]
     return [{"name": name, "value": value, "note": note} for name, value, note in facts]
 
 
@@ -215,7 +203,7 @@ def _selection(table: SelectionTable) -> dict[str, Any]:
     """The candidates of a comparison, with the best marked."""
     best, rows = table._best_or_none(), []
     for row in table.rows:
-        kind = [_KINDS.get((name, value), f"{name}={value}") for name, value in row.kind.items()]
+        kind = [_KINDS.get(name, {}).get(str(value), f"{name}={value}") for name, value in row.kind.items()]
         asked = [" ".join(str(row.n_column_groups).split())] * (row.n_column_groups != "auto") + kind
         rows.append(
             {
