@@ -15,7 +15,6 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
 
-from blockmix.estimators.importance import coherence
 from blockmix.partition import IntArray, Partition
 
 __all__ = [
@@ -115,8 +114,23 @@ def npmi_coherence(groups: Partition | ArrayLike | Sequence[ArrayLike], document
     >>> npmi_coherence([[0, 1]], held)
     1.0
     """
-    values: Any = document_term_matrix if sparse.issparse(document_term_matrix) else np.asarray(document_term_matrix)
-    return coherence(_column_groups(groups, int(values.shape[1])), values)
+    given: Any = document_term_matrix
+    values: Any = given if sparse.issparse(given) else np.asarray(given)
+    holds = sparse.csr_array(values).astype(bool).astype(float)
+    scores = []
+    for columns in _column_groups(groups, int(holds.shape[1])):
+        if len(columns) > 1:
+            terms = holds[:, columns]
+            together = (terms.T @ terms).toarray() / holds.shape[0]
+            alone = together.diagonal()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                npmi = np.log(together / np.outer(alone, alone)) / -np.log(together)
+            # Limits: a pair that never occurs together, and one that is in every document.
+            npmi = np.where(together == 0, -1.0, np.where(together == 1, 1.0, npmi))
+            scores.append(float(npmi[np.triu_indices(len(columns), 1)].mean()))
+    if not scores:
+        raise ValueError("no group has two terms, so none has a coherence")
+    return float(np.mean(scores))
 
 
 def _column_groups(groups: Any, p: int) -> list[IntArray]:

@@ -82,11 +82,12 @@ def test_numbers_of_topics_are_compared_by_the_agreement_of_halves() -> None:
 
 
 def test_the_most_topics_that_hold_are_chosen() -> None:
-    tried = [{"n_topics": n, "agreement": a, "coherence": c} for n, a, c in ((2, 0.9, 0), (5, 0.8, 1), (9, 0.6, 2))]
+    tried = [{"n_topics": n, "agreement": share} for n, share in ((2, 0.9), (5, 0.8), (9, 0.6))]
     assert chosen(tried) == (1, "5 are the most topics on which two halves of the documents agree: for 80 % of them")
     assert chosen(tried[2:])[1].startswith("no number of topics holds: two halves of the documents agree best on 9")
     few = [line | {"agreement": None} for line in tried]
-    assert chosen(few) == (2, "9 topics have the most coherent words")
+    assert chosen(few) == (0, "2 are the fewest topics: the documents are too few to be halved")
+    assert chosen([*tried[:2], few[2]])[0] == 1
 
 
 def test_columns_are_guessed_in_every_format() -> None:

@@ -22,7 +22,7 @@ from blockmix.command.options import ReadingOptions, TopicOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import read_table, stem_of
 from blockmix.command.table import Table, abridged
-from blockmix.estimators.importance import coherence, is_background
+from blockmix.estimators.importance import is_background
 from blockmix.partition import FloatArray
 
 TOPIC_HEAD: tuple[str, ...] = ("row", "topic", "probability")
@@ -82,10 +82,9 @@ def chosen(tried: Sequence[dict[str, Any]]) -> tuple[int, str]:
 
     Most topics on which two halves of the documents agree. BIC falls with every topic and says nothing here.
     """
-    agreement = [line["agreement"] for line in tried]
-    if any(share is None for share in agreement):  # without smoothing, or with few documents
-        place = int(np.argmax([line["coherence"] for line in tried]))
-        return place, f"{tried[place]['n_topics']} topics have the most coherent words"
+    agreement = [line["agreement"] or 0.0 for line in tried]
+    if not any(agreement):
+        return 0, f"{tried[0]['n_topics']} are the fewest topics: the documents are too few to be halved"
     enough = [i for i, share in enumerate(agreement) if share >= _AGREEMENT]
     place = max(enough, key=lambda i: tried[i]["n_topics"]) if enough else int(np.argmax(agreement))
     n, share = tried[place]["n_topics"], f"{100 * agreement[place]:.0f} %"
@@ -107,10 +106,7 @@ def _ratings(table: Table, column: str | None) -> FloatArray | None:
 def _compared(
     texts: list[Any], ratings: FloatArray | None, options: TopicOptions
 ) -> tuple[list[TopicBiclustering], list[dict[str, Any]]]:
-    """A model for each number of topics, and how they compare; Ctrl-C keeps those that are done.
-
-    Coherence is that of the ten words of each topic: larger is better.
-    """
+    """A model for each number of topics, and how they compare; Ctrl-C keeps those that are done."""
     stop_words: Any = None if options.stop_words == "none" else options.stop_words
     if stop_words not in (None, "english"):
         file = Path(stop_words)
@@ -135,10 +131,7 @@ def _compared(
             note(f"interrupted after {len(models)} of {len(numbers)} numbers of topics")
             break
         models.append(model)
-        words = [np.flatnonzero(np.isin(model.words_, topic.words)) for topic in model.topics_]
-        words = [columns for columns in words if len(columns) > 1]
         line: dict[str, Any] = {"n_topics": n, "agreement": model.agreement_ and round(model.agreement_, 4)}
-        line["coherence"] = round(coherence(words, model._weigh(texts)), 4) if words else -1.0
         line |= {"unclear": len(model.unclear_), "seconds": round(time.perf_counter() - begin, 3)}
         line["says"] = "; ".join(f"topic {g}: {', '.join(t.words[:3])}" for g, t in enumerate(model.topics_, start=1))
         tried.append(line)
@@ -186,11 +179,11 @@ def _write_files(
 
 def _comparison(tried: Sequence[dict[str, Any]], place: int, reason: str) -> Iterator[str]:
     """A table of the numbers of topics and why one of them is kept."""
-    yield f"{'topics':>8}{'agreement':>11}{'coherence':>11}  words"
+    yield f"{'topics':>8}{'agreement':>11}  words"
     for i, line in enumerate(tried):
         agreement = "–" if line["agreement"] is None else f"{100 * line['agreement']:.0f} %"
         mark = "*" if i == place else " "
-        yield f"{mark}{line['n_topics']:>7}{agreement:>11}{line['coherence']:>11.3f}  {abridged(line['says'], 80)}"
+        yield f"{mark}{line['n_topics']:>7}{agreement:>11}  {abridged(line['says'], 80)}"
     yield f"* {reason}"
 
 

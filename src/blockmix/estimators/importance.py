@@ -196,27 +196,6 @@ def group_lines(names: Sequence[str], importance: FloatArray) -> Iterator[str]:
         yield f"{g:<5}  " + "; ".join(f"{names[k]} {row[k]:.0f} %" for k in top_groups(row))
 
 
-def coherence(groups: Sequence[IntArray], weights: Any) -> float:
-    """Mean NPMI, log(p_ij / (p_i p_j)) / −log p_ij, of the pairs of terms of a group, averaged over the groups.
-
-    p_i is the share of documents that hold term i and p_ij the share that hold both: −1 for terms that never occur
-    together, 0 by chance, 1 for terms that only occur together. A group of one term has no pairs and is left out.
-    """
-    holds, scores = sparse.csr_array(weights).astype(bool).astype(float), []
-    for columns in groups:
-        if len(columns) > 1:
-            together = (holds[:, columns].T @ holds[:, columns]).toarray() / holds.shape[0]
-            alone = together.diagonal()
-            with np.errstate(divide="ignore", invalid="ignore"):
-                npmi = np.log(together / np.outer(alone, alone)) / -np.log(together)
-            # Limits: a pair that never occurs together, and one that is in every document.
-            npmi = np.where(together == 0, -1.0, np.where(together == 1, 1.0, npmi))
-            scores.append(float(npmi[np.triu_indices(len(columns), 1)].mean()))
-    if not scores:
-        raise ValueError("no group has two terms, so none has a coherence")
-    return float(np.mean(scores))
-
-
 def shares_of(topics: IntArray, values: ArrayLike, words: Sequence[str], bins: int) -> Any:
     """Shares of topics by value, see `TopicBiclustering.by`; documents without a topic (−1) or a value do not count."""
     codes, names, ordered = _categories(values, len(topics), bins)

@@ -35,7 +35,7 @@ from blockmix.estimators.scores import as_output, axes_of, framed, scores
 from blockmix.estimators.stability import Stability
 from blockmix.estimators.tables import column_table, group_numbers, named, ranged, row_table
 from blockmix.estimators.validation import matrix, refuse_attribute, rows_to_score
-from blockmix.files.archive import write_vectors
+from blockmix.files.archive import replacing
 from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, RandomState, column_names
 from blockmix.plotting.views import ComponentView, component_view, row_axes
 from blockmix.rows import Chunk, one_blas_thread
@@ -131,13 +131,15 @@ class Mixture(BiclusterMixin, DensityMixin, ClusterMixin, BaseEstimator, Generic
     def predict(self, X: Any, out: str | os.PathLike[str] | None = None) -> IntArray:
         """Most probable component of each row.
 
-        With `out`, the name of a `.npy` file, labels are written there as rows are read, never all in memory; the
+        With `out`, the name of a `.npy` file, labels are written there, one byte each for up to 128 components; the
         complete file replaces an existing one and is returned as a mapping.
         """
         parts = self._each(X, most_probable)
         if out is None:
             return np.concatenate(list(parts), dtype=np.intp)
-        write_vectors(out, parts, np.min_scalar_type(-len(self.weights_)))
+        labels = np.concatenate(list(parts), dtype=np.min_scalar_type(-len(self.weights_)))
+        with replacing(out) as stream:
+            np.save(stream, labels)
         mapped: IntArray = np.load(out, mmap_mode="r")
         return mapped
 

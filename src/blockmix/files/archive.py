@@ -18,7 +18,6 @@ from typing import IO, Any
 from uuid import uuid4
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
@@ -88,23 +87,6 @@ def remove(path: str | os.PathLike[str]) -> None:
     target = Path(os.path.realpath(path))
     for file in [target, *target.parent.glob(f".{glob.escape(target.name)}.*.part")]:
         file.unlink(missing_ok=True)
-
-
-def write_vectors(path: str | os.PathLike[str], parts: Iterable[NDArray[Any]], dtype: np.dtype[Any]) -> None:
-    """Concatenate vectors in one `.npy` file without holding all of them in memory."""
-
-    def write_header(length: int) -> None:
-        # NumPy pads headers, so that the final length fits in the place of the first.
-        stream.seek(0)
-        header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
-        npy.write_array_header_1_0(stream, header)
-
-    with replacing(path) as stream:
-        write_header(0)
-        begin = stream.tell()
-        for part in parts:
-            stream.write(np.ascontiguousarray(part, dtype).data)
-        write_header((stream.tell() - begin) // dtype.itemsize)
 
 
 def write_archive(path: str | os.PathLike[str], content: Any, arrays: Iterable[NDArray[Any]]) -> None:
