@@ -25,8 +25,8 @@ from sklearn.mixture import GaussianMixture
 from turns import in_turns
 
 from blockmix import GaussianBiclustering, select
-from blockmix.metrics import adjusted_rand
 from experiments.data import available, load_ecoli, load_olive, load_wine, standardize
+from experiments.metrics import adjusted_rand
 
 TURNS = 9
 PACKAGES = "blockmix", "numpy", "scipy", "scikit-learn", "numba"

@@ -120,9 +120,7 @@ def fit() -> None:
     """
 
 
-@command(
-    "covariance", "fit.fit_covariance", options.FitOptions, "wine.csv", "genes.parquet --groups 20 --shrinkage 0.2"
-)
+@command("covariance", "fit.fit_covariance", options.FitOptions, "wine.csv", "genes.parquet --groups 20")
 def covariance() -> None:
     """Column groups of a table, without row clusters.
 

@@ -165,7 +165,7 @@ def _fitted_covariance(table: Table, options: FitOptions) -> tuple[Table, Fitted
         note(f"the covariance is that of a sample of {table.values.shape[0]} of the {N} rows")
     begin = time.perf_counter()
     with warnings_collected() as texts, progress_bar(f"grouping {p} columns"):
-        model = BlockDiagonalCovariance(options.groups[0], shrinkage=options.shrinkage).fit(table.X)
+        model = BlockDiagonalCovariance(options.groups[0]).fit(table.X)
     return table, Fitted(model, None, texts, time.perf_counter() - begin)
 
 

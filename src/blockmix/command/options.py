@@ -107,7 +107,6 @@ class FitOptions(ReadingOptions, WritingOptions):
 
     file: Annotated[str, FILE]
     groups: Annotated[Any, GROUPS] = "auto"
-    shrinkage: Annotated[float | None, SHRINKAGE] = None
     top_variance: Annotated[int | None, TOP_VARIANCE] = None
     traits: Annotated[Text, TRAITS] = None
     figures: Annotated[Any, FIGURES] = None
@@ -128,6 +127,7 @@ class MixtureOptions(FitOptions):
     tails: Annotated[Literal["normal", "t"], TAILS] = "normal"
     criterion: Annotated[Criterion, option("Of a comparison: bic, icl, aic.", "NAME")] = "bic"
     seed: Annotated[int, SEED] = 0
+    shrinkage: Annotated[float | None, SHRINKAGE] = None
     n_init: Annotated[int, option("Number of starts; the best is kept.", "N", "--starts", min=1)] = 1
     max_iter: Annotated[int, option("Maximum number of iterations of a start.", "N", min=1)] = 200
     checkpoint: Annotated[Path | None, CHECKPOINT] = None
