@@ -22,6 +22,7 @@ from blockmix.starts import clusterings as module
 from blockmix.starts.clusterings import (
     SEEDS,
     by_ranks,
+    by_weighted_columns,
     clip,
     clusterings,
     distinct,
@@ -282,3 +283,19 @@ def test_bimodal_columns_are_those_that_one_cut_explains_best(N: int, seed: int)
 
     wanted = np.argsort([-explained(column) for column in repeated.T])
     assert_array_equal(module.bimodal(X, weights.astype(float)), wanted)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_weighted_by_what_they_explain_find_clusters_of_few_columns(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((90, 400)) + 0.8 * rng.standard_normal((90, 40)).repeat(10, axis=1), np.arange(90) % 3
+    X[:, ::10] += 1.2 * rng.standard_normal((3, 40))[y]
+    weights, draws = np.ones(90), np.random.RandomState(0)
+    z = kmeans(X, weights, 3, draws, 10)
+    assert adjusted_rand_score(y, z.argmax(axis=1)) < 0.9
+    found = by_weighted_columns(X, weights, np.eye(3)[np.where(rng.random(90) < 0.5, y, rng.integers(0, 3, 90))], draws)
+    assert adjusted_rand_score(y, found.argmax(axis=1)) == 1
+    stays = by_weighted_columns(X, weights, found, draws)
+    assert adjusted_rand_score(found.argmax(axis=1), stays.argmax(axis=1)) == 1
+    same = np.tile(X[:, :1], 3)  # no column explains more than another
+    assert np.array_equal(by_weighted_columns(same, weights, found, draws), found)
