@@ -31,7 +31,7 @@ TRUTH = Partition([0, 0, 0, 0, 1, 1, 1, 2])
 SETTINGS: dict[str, dict[str, Any]] = {
     "auto": {},
     "silhouette": {"n_groups": "silhouette", "grouping": HierarchicalGrouping("single", "profile")},
-    "factor": {"n_groups": 2, "block_model": 1, "shrinkage": 0.2},
+    "factor": {"n_groups": 2, "block_model": 1},
     "greedy": {"grouping": "greedy"},
     "relaxed": {"grouping": "relaxed", "random_state": 0},
 }
@@ -85,7 +85,7 @@ def test_one_group_is_the_empirical_covariance_and_p_groups_its_diagonal(seed: i
     assert_allclose(diagonal.covariance_, np.diag(np.diag(S)), rtol=1e-10)
 
 
-@pytest.mark.parametrize("parameters", [{"n_groups": 3}, {"n_groups": 1}, {"n_groups": 3, "shrinkage": 0.4}])
+@pytest.mark.parametrize("parameters", [{"n_groups": 3}, {"n_groups": 1}])
 def test_score_distance_and_norm_are_scikit_learns_for_the_same_covariance(parameters: dict[str, Any]) -> None:
     model = BlockDiagonalCovariance(**parameters).fit(rows())
     twin = EmpiricalCovariance().fit(rows())
@@ -156,16 +156,6 @@ def test_singular_tables_are_fitted(dtype: type[np.floating], grouping: str, rid
             assert model.n_groups_ == n_groups or isinstance(n_groups, str)
             assert np.isfinite(model.score(X))
             assert np.isfinite(model.precision_).all()
-
-
-def test_shrinkage_by_a_number() -> None:
-    X = rows()
-    plain, shrunk = (
-        BlockDiagonalCovariance(3, ridge=0).fit(X),
-        BlockDiagonalCovariance(3, ridge=0, shrinkage=0.3).fit(X),
-    )
-    expected = 0.7 * plain.covariance_ + 0.3 * np.diag(np.diag(plain.covariance_))
-    assert_allclose(shrunk.covariance_, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -389,7 +379,6 @@ DEGENERATE: dict[str, tuple[dict[str, Any], Any, Any, str]] = {
         None,
         f"column 0 ('x0') (and 1 more) is constant at {rows()[0, 1]:g}: remove it, it has no correlation with others",
     ),
-    "shrinkage": ({"shrinkage": 1}, rows(), None, "shrinkage=1 must be None or a number from 0 up to, but not, 1"),
     "ridge": ({"ridge": -1}, rows(), None, "ridge=-1 must be a number that is at least 0"),
     "ridge NaN": ({"ridge": np.nan}, rows(), None, "ridge=nan must be a number that is at least 0"),
     "shape": (

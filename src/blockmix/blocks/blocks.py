@@ -175,7 +175,7 @@ class Blocks:
     def of(cls, S: Covariance, partition: Partition) -> Blocks:
         """Restrict S, shape (p, p), to the blocks of the partition."""
         layout = Layout((partition,))
-        flat = np.concatenate([within(S, group).ravel() for group in partition.groups])
+        flat = np.concatenate([np.asarray(S[np.ix_(A, A)], dtype=float).ravel() for A in partition.groups])
         return cls(layout, factorized(layout, flat))
 
     def __getitem__(self, g: int) -> Blocks:
@@ -334,15 +334,6 @@ class Blocks:
         for group, matrix in zip(self.partition.groups, matrices, strict=True):
             whole[np.ix_(group, group)] = matrix
         return whole
-
-
-def within(S: Covariance, group: IntArray, keep: float = 1.0) -> FloatArray:
-    """The submatrix of S on some columns, in double precision, with its entries off the diagonal times `keep`."""
-    block = np.array(S[np.ix_(group, group)], dtype=float)
-    variances = np.diagonal(block).copy()
-    block *= keep
-    np.fill_diagonal(block, variances)
-    return block
 
 
 def block_of(flat: FloatArray, lo: int, hi: int, start: int) -> FloatArray:

@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import TransformerTags
 
 from blockmix import plotting
-from blockmix.blocks.blocks import Layout, best_blocks, within
+from blockmix.blocks.blocks import Layout, best_blocks
 from blockmix.blocks.moments import Covariance, Moments, as_matrix, correlation, mid_ranks, worth_rows
 from blockmix.blocks.shapes import FULL, BlockModel, block_models, cheaper_shapes, given_shape
 from blockmix.em.parameters import Parameters, common_scores, distances, log_joint
@@ -37,7 +37,6 @@ from blockmix.estimators.validation import (
     as_rule,
     check_common,
     check_memory,
-    check_shrinkage,
     common_range,
     counts,
     given_groups,
@@ -79,8 +78,6 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     common_factors : int or "auto", default="auto"
         Number q of factors that all columns share, on top of the groups: Σ = ΛΛᵀ + blocks. ``"auto"`` takes 0 to 3, as
         `GaussianBiclustering` does.
-    shrinkage : float in [0, 1) or None
-        Fraction by which covariances within a block shrink to zero.
 
     Other Parameters
     ----------------
@@ -136,7 +133,6 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
     block_model: str | int | BlockModel = "auto"
     common_factors: int | str = "auto"
     ridge: float = 1e-6
-    shrinkage: float | None = None
     random_state: RandomState = None
 
     def __getattr__(self, name: str) -> Any:
@@ -203,7 +199,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
             loadings = scatter.settled(replace(first, loadings=proposal.common[None])).blocks.loadings
             assert loadings is not None
             R = replace(scatter, S=R).without(loadings[0])
-        flat = [within(R, A, 1 - (self.shrinkage or 0)).ravel() for A in proposal.partition.groups]
+        flat = [np.asarray(R[np.ix_(A, A)], dtype=float).ravel() for A in proposal.partition.groups]
         blocks = replace(best_blocks(layout, np.concatenate(flat), {})[0], loadings=loadings)
         self.blocks_ = blocks.canonical().scaled(deviations.astype(float))
         return proposal
@@ -248,7 +244,6 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
             grouping=self.grouping,
             block_model=self.block_model,
             common_factors=self.common_factors,
-            shrinkage=self.shrinkage,
             tol=1e-6,  # EM of one component is cheap, and its result stands for a closed form
             max_iter=1000,
             random_state=self.random_state,
@@ -263,7 +258,6 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
             raise ValueError(f"ridge={self.ridge!r} must be a number that is at least 0")
         block_models(self.block_model)  # refuses an unknown one
         check_common(self.common_factors)
-        check_shrinkage(self.shrinkage)
 
     def _warn(self, converged: bool, n_rows: float) -> None:
         messages = list[Warning]()

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,6 @@ from blockmix.estimators.validation import (
     as_rule,
     check_common,
     check_memory,
-    check_shrinkage,
     check_whole,
     common_range,
     given_groups,
@@ -387,7 +386,8 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
             raise ValueError(f'tails={self.tails!r} must be "normal" or "t"')
         if self.columns not in ("linear", "power"):
             raise ValueError(f'columns={self.columns!r} must be "linear" or "power"')
-        check_shrinkage(self.shrinkage)
+        if self.shrinkage is not None and not (isinstance(self.shrinkage, Real) and 0 <= float(self.shrinkage) < 1):
+            raise ValueError(f"shrinkage={self.shrinkage!r} must be None or a number from 0 up to, but not, 1")
 
     def _scorer(self) -> Scorer:
         return partial(_score, parameters=self._parameters)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
@@ -265,12 +265,6 @@ def given_groups(given: object, p: int, name: str) -> int | Partition:
     if given.n_columns != p:
         raise ValueError(f"{name} is a partition of {given.n_columns} columns, but X has {p}")
     return given
-
-
-def check_shrinkage(value: object) -> None:
-    """Refuse a shrinkage that is neither None nor a number below 1."""
-    if value is not None and not (isinstance(value, Real) and 0 <= float(value) < 1):
-        raise ValueError(f"shrinkage={value!r} must be None or a number from 0 up to, but not, 1")
 
 
 def check_common(value: object) -> None:
