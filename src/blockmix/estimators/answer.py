@@ -342,17 +342,16 @@ def _shared(model: Any) -> Iterable[str]:
             else f"{'' if min(n for n in numbers if n) == q else 'up to '}{_word(q)} common factors"
         )
         yield f"On top of the groups all columns share {factors}{where}: {of}."
-    for g, split in enumerate(splits[:1] if getattr(model, "shared_covariance", False) else splits):
+    shared = getattr(model, "shared_covariance", False)
+    for g, split in enumerate(splits[:1] if shared else splits):
         if split is not None:
-            where = f" in {named(model, 'cluster', g)}" if len(blocks) > 1 else ""
+            where = f" in {named(model, 'cluster', g)}" if len(blocks) > 1 and not shared else ""
             listed = "; ".join(
                 ", ".join(ranged([names[j] for j in group])) for group in split.partition.groups if len(group) > 1
             )
-            count = _word(int((split.partition.sizes > 1).sum()))
-            text = (
-                f"No split{where} is certain. The one that stands out (silhouette {split.silhouette:.2f}) has {count}"
-            )
-            yield _cut(f"{text} groups: {listed}", 3 * _WIDTH)
+            number = int((split.partition.sizes > 1).sum())
+            text = f"No split{where} is certain. The one that stands out (silhouette {split.silhouette:.2f}) has"
+            yield _cut(f"{text} {_word(number)} group{'s' * (number > 1)}: {listed}", 3 * _WIDTH)
 
 
 def _trust(model: Any, groups: Sequence[GroupAnswer], stability: Stability | None) -> Iterable[str]:
