@@ -35,8 +35,8 @@ from strategies import seeds
 from blockmix.blocks.blocks import Blocks, Layout
 from blockmix.em import kernels
 from blockmix.em import sweep as module
-from blockmix.em.parameters import Parameters, posterior
-from blockmix.em.sweep import expected, filled, full_scatter, sweep, unit_parameters
+from blockmix.em.parameters import Parameters, filled, posterior
+from blockmix.em.sweep import expected, full_scatter, sweep, unit_parameters
 from blockmix.partition import Partition
 from blockmix.rows import EXACT, ArrayRows, Chunk
 from blockmix.rows import rows as chunks_module

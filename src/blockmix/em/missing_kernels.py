@@ -14,109 +14,81 @@ from typing import Any
 
 import numpy as np
 
-from blockmix.blocks.kernels import FAST, compiled, jit
+from blockmix.blocks.kernels import compiled, inlined
+from blockmix.partition import FloatArray
 
-# Inlined: a call counts references to each array argument, half of the time of a sweep over rows with missing values.
-inlined = jit(error_model="numpy", fastmath=FAST, forceinline=True)
-
+TILE = 128  # rows: with 64 loops are too short, with 256 nothing is gained
 LOG_2PI = np.log(2 * np.pi)
 _PIVOT = 1e-14  # least pivot of P_mm over its diagonal
-TILE = 128  # rows: with 64 loops are too short, with 256 nothing is gained
 
 
-@compiled
-def largest(blocks: Any) -> Any:
-    """Number of columns of the largest block."""
-    widest = 0
-    for b in range(len(blocks)):
-        widest = max(widest, blocks[b, 1] - blocks[b, 0])
-    return widest
-
-
-@compiled
-def tiles(n: Any) -> Any:
+def tiles(n: int) -> FloatArray:
     """Room for n values of the rows of a tile, shape (n, TILE), from a cache line on.
 
     Vectors that straddle two lines cost 1.6 times as much.
     """
     room = np.empty(n * TILE + 8)
-    start = -(room.ctypes.data // 8) % 8
+    start = -(room.__array_interface__["data"][0] // 8) % 8
     return room[start : start + n * TILE].reshape(n, TILE)
 
 
-@compiled
-def workspace(p: Any, c: Any) -> Any:
+def workspace(p: int, n_rounded: int, c: int) -> Any:
     """Room for the missing values of a tile of p columns, of a block of at most c columns, and of one row.
 
-    For the tile: where those of each column begin, and their rows. For the block: number and places of those of each
-    row, and the rows that have some. For the row: C, factor and its inverse, coefficients.
+    For the tile: what rounding leaves, where the missing values of each column begin, and their rows. For the block:
+    number and places of those of each row, and the rows that have some. For the row: C, factor and its inverse,
+    coefficients.
     """
+    blurs = np.zeros((p if n_rounded else 0, TILE))
     cells = np.zeros(p + 1, np.int64), np.empty(p * TILE + 1, np.int64)
     block = np.zeros(TILE, np.int64), np.empty((TILE, c), np.int64), np.empty(TILE, np.int64)
-    row = np.empty((c, c)), np.empty((c, c)), np.empty(c)
-    return cells, block, row
+    return blurs, cells, block, (*np.empty((2, c, c)), np.empty(c))
 
 
 @compiled
 def square(blocks: Any, whiteners: Any, inverses: Any, largest: Any) -> None:
     """Precisions P = WᵀW of the blocks of at most `largest` columns, flat, from their whiteners W."""
-    for lo, hi, offset in blocks:
-        c = hi - lo
-        if c > largest:
-            continue
-        for i in range(c):
+    for b in range(len(blocks)):
+        c, offset = blocks[b, 1] - blocks[b, 0], blocks[b, 2]
+        for i in range(c if c <= largest else 0):
             for j in range(i + 1):
                 value = 0.0
                 for k in range(i, c):
-                    value += np.float64(whiteners[offset + k * c + i]) * whiteners[offset + k * c + j]
+                    value += whiteners[offset + k * c + i] * whiteners[offset + k * c + j]
                 inverses[offset + i * c + j] = inverses[offset + j * c + i] = value
 
 
 @compiled
-def single_gains(first: Any, blocks: Any, inverses: Any, gains: Any) -> None:
-    """Write ½ (log 2π − log P_jj), the gain in log-density of a row's only missing value in a block, (G, p)."""
-    for g in range(len(gains)):
-        for lo, hi, offset in blocks[first[g] : first[g + 1]]:
-            for i in range(hi - lo):
-                gains[g, lo + i] = 0.5 * (LOG_2PI - np.log(inverses[offset + i * (hi - lo + 1)]))
-
-
-@inlined
-def load_blurs(rows: Any, rounding: Any, blurs: Any) -> None:
-    """Write the variances Δ that rounding leaves of some rows to blurs (p, TILE), which is 0 elsewhere."""
+def find_missing(tile: Any, n: Any, rows: Any, rounding: Any, work: Any) -> None:
+    """List the rows of the missing values of each column of a tile, and the variances Δ that rounding leaves."""
+    blurs, (first, missing), _, _ = work
     rounded, variances, codes = rounding
-    for d in range(len(rounded)):
-        for r in range(len(rows)):
-            blurs[rounded[d], r] = variances[d, codes[rows[r], d]]
-
-
-@inlined
-def find_missing(tile: Any, n: Any, work: Any) -> None:
-    """List the rows of the missing values of each column of a tile of n rows."""
-    first, rows = work[0]
     count = 0
     for j in range(len(tile)):
         first[j] = count
         for r in range(n):
-            rows[count] = r
+            missing[count] = r
             count += tile[j, r] != tile[j, r]
     first[len(tile)] = count
+    for d in range(len(rounded)):
+        for r in range(n):
+            blurs[rounded[d], r] = variances[d, codes[rows[r], d]]
 
 
 @inlined
-def _mark(columns: Any, lo: Any, hi: Any, centered: Any, cells: Any, block: Any) -> Any:
+def _mark(columns: Any, lo: Any, centered: Any, cells: Any, block: Any) -> Any:
     """Write 0 for the missing values of a block and count those of each row; return the number of such rows."""
     first, rows = cells
     counts, places, marked = block
     k = 0
-    for i in range(lo, hi):
+    for i in range(len(columns)):
         for e in range(first[columns[i]], first[columns[i] + 1]):
             r = rows[e]
-            centered[i, r] = 0
+            centered[lo + i, r] = 0
             if counts[r] == 0:
                 marked[k] = r
                 k += 1
-            places[r, counts[r]] = i - lo
+            places[r, counts[r]] = i
             counts[r] += 1
     return k
 
@@ -159,21 +131,19 @@ def _fill(
 
 
 @inlined
-def _invert(inverses: Any, offset: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
-    """Write C = P_mm⁻¹; return log|P_mm|."""
-    if k == 2:  # as in most rows that miss several values of a block
-        row, other = offset + missing[0] * c, offset + missing[1] * c
-        a, d = inverses[row + missing[0]], inverses[other + missing[1]]
-        slope = inverses[other + missing[0]] / a  # products of precisions would leave the range of numbers
-        rest = max(d - slope * inverses[other + missing[0]], _PIVOT * d)
-        C[0, 0], C[1, 1] = 1 / a + slope * slope / rest, 1 / rest
-        C[0, 1] = C[1, 0] = -slope / rest
-        return np.log(a) + np.log(rest)
-    return _invert_by_factor(inverses, offset, c, k, missing, C, L)
+def _invert_pair(inverses: Any, offset: Any, c: Any, missing: Any, C: Any) -> Any:
+    """Write C = P_mm⁻¹ of two missing values, as in most rows that miss several of a block; return log|P_mm|."""
+    row, other = offset + missing[0] * c, offset + missing[1] * c
+    a, d = inverses[row + missing[0]], inverses[other + missing[1]]
+    slope = inverses[other + missing[0]] / a  # products of precisions would leave the range of numbers
+    rest = max(d - slope * inverses[other + missing[0]], _PIVOT * d)
+    C[0, 0], C[1, 1] = 1 / a + slope * slope / rest, 1 / rest
+    C[0, 1] = C[1, 0] = -slope / rest
+    return np.log(a) + np.log(rest)
 
 
 @inlined
-def _invert_by_factor(inverses: Any, offset: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
+def _invert(inverses: Any, offset: Any, c: Any, k: Any, missing: Any, C: Any, L: Any) -> Any:
     """Write C = P_mm⁻¹ by Cholesky's factor; return log|P_mm|."""
     logdet, determinant = 0.0, 1.0
     for i in range(k):
@@ -215,52 +185,65 @@ def _regress(i: Any, c: Any, k: Any, inverses: Any, offset: Any, missing: Any, C
             b[a] -= C[a, e] * inverses[offset + missing[e] * c + i]
 
 
+@inlined
+def _add_rounding(
+    r: Any, columns: Any, k: Any, share: Any, P: Any, offset: Any, missing: Any, row: Any, blurs: Any, scatter: Any
+) -> Any:
+    """Add zu Δ of a row with k missing values to the scatter; return what Δ adds to its distance from C."""
+    C, _, b = row
+    c, distance = len(columns), 0.0
+    for i in range(c):
+        blur = blurs[columns[i], r]
+        if blur > 0:
+            _regress(i, c, k, P, offset, missing, C, b)
+            for a in range(k):
+                distance += blur * b[a] * P[offset + missing[a] * c + i]
+            for a in range(k if len(scatter) else 0):
+                moved = share * blur * b[a]
+                scatter[offset + max(missing[a], i) * c + min(missing[a], i)] += moved
+                for e in range(a + 1):
+                    scatter[offset + missing[a] * c + missing[e]] += moved * b[e]
+    return distance
+
+
 @compiled
 def fill(
-    centered: Any, blurs: Any, g: Any, some: Any, density: Any, halves: Any, work: Any, rows: Any, scatter: Any
+    centered: Any, g: Any, density: Any, halves: Any, work: Any, certain: Any, share: Any, sums: Any, scatter: Any
 ) -> None:
-    """Fill the missing values of a tile centered for component g in the blocks some[0] to some[1] − 1.
+    """Fill the missing values of a tile centered for component g.
 
-    `rows` are weights z and zu, distances and gains of the rows of the tile. The distances are corrected for rounding,
-    and the gain in log-density is added: per row and block ½ (k log 2π − log|P_mm|), for single ones the `halves` (p,).
-    Δ_j counts by (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj. Σ z C and their rounding are added to the flat scatter, of which the
-    lower triangles count, unless it is empty; the scatter of t components is weighted by u, but C is not.
+    Added to the sums are, per row, the gain in log-density and what rounding adds to the distance, shape (1, TILE) or
+    by block (K, TILE). The gain is ½ (k log 2π − log|P_mm|) per block, for single values the `halves` (G, p). Δ_j
+    counts by (Σ_oo⁻¹)_jj = P_jj − P_jm C P_mj. Σ z C and its rounding are added to the flat scatter, of which the lower
+    triangles count, unless it is empty; the weights z and zu of the rows are `certain` and their share: the scatter of
+    t components is weighted by u, but C is not.
     """
-    certain, share, distance, gain = rows
-    cells, block, row = work
+    blurs, cells, block, row = work
+    gains, distances = sums
     counts, places, marked = block
-    C, L, b = row
-    columns, blocks, inverses, rounded = density.order[g], density.blocks, density.inverses, len(blurs) > 0
-    adding = len(scatter) > 0
-    for at_block in range(some[0], some[1]):
-        lo, hi, offset = blocks[at_block, 0], blocks[at_block, 1], blocks[at_block, 2]
-        c = hi - lo
-        n_known, last, logdet = 0, 0, 0.0
-        for t in range(_mark(columns, lo, hi, centered, cells, block)):
+    C, L, moved = row
+    P, adding, before = density.inverses, len(scatter) > 0, density.first[g]
+    for b in range(before, density.first[g + 1]):
+        lo, hi, offset = density.blocks[b, 0], density.blocks[b, 1], density.blocks[b, 2]
+        columns, c, n_known, last, logdet = density.order[g, lo:hi], hi - lo, 0, 0, 0.0
+        for t in range(_mark(columns, lo, centered, cells, block)):
             r = marked[t]
-            k, counts[r] = counts[r], 0
-            missing = places[r]
-            if k == 1 and not rounded:
-                C_ii = _fill_single(r, missing[0], lo, c, inverses, offset, centered)
-                gain[r] += halves[lo + missing[0]]
+            k, missing = counts[r], places[r]
+            counts[r] = 0
+            if k == 1 and not len(blurs):
+                only = _fill_single(r, missing[0], lo, c, P, offset, centered)
+                gains[r] += halves[g, columns[missing[0]]]
                 if adding:
-                    scatter[offset + missing[0] * (c + 1)] += certain[r] * C_ii
+                    scatter[offset + missing[0] * (c + 1)] += certain[r] * only
                 continue
             if not _same(places, r, last, k, n_known):
-                n_known, last, logdet = k, r, _invert(inverses, offset, c, k, missing, C, L)
-            _fill(r, lo, c, k, inverses, offset, missing, C, b, centered)
-            gain[r] += 0.5 * (k * LOG_2PI - logdet)
+                n_known, last = k, r
+                logdet = _invert_pair(P, offset, c, missing, C) if k == 2 else _invert(P, offset, c, k, missing, C, L)
+            _fill(r, lo, c, k, P, offset, missing, C, moved, centered)
+            gains[r] += 0.5 * (k * LOG_2PI - logdet)
             for a in range(k if adding else 0):
                 for e in range(a + 1):
                     scatter[offset + missing[a] * c + missing[e]] += certain[r] * C[a, e]
-            for i in range(c if rounded else 0):
-                blur = blurs[columns[lo + i], r]
-                if blur > 0:
-                    _regress(i, c, k, inverses, offset, missing, C, b)
-                    for a in range(k):
-                        distance[r] += blur * b[a] * inverses[offset + missing[a] * c + i]
-                    for a in range(k if adding else 0):
-                        moved = share[r] * blur * b[a]
-                        scatter[offset + max(missing[a], i) * c + min(missing[a], i)] += moved
-                        for e in range(a + 1):
-                            scatter[offset + missing[a] * c + missing[e]] += moved * b[e]
+            if len(blurs):
+                corrected = _add_rounding(r, columns, k, share[r], P, offset, missing, row, blurs, scatter)
+                distances[min(b - before, len(distances) - 1), r] += corrected

@@ -213,10 +213,59 @@ def distances(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | 
     """
     from blockmix.em.kernels import block_log_joint
 
-    joint = np.empty((len(chunk.X), len(density.level)))
-    gain = np.zeros_like(joint) if chunk.has_missing else None
-    block_log_joint(chunk.X, chunk.units, chunk.rounding, density, joint, gain)
+    m, G = len(chunk.X), len(density.level)
+    joint, gain, work = np.empty((m, G)), None, None
+    if chunk.has_missing:
+        gain, work = np.empty((m, G)), missing_room(chunk, density)
+    given = chunk.units, chunk.rounding, density, room(density), work
+    block_log_joint(chunk.X, np.arange(m), *given, joint, gain)
     return joint, gain
+
+
+def room(density: Density) -> Any:
+    """Room of the compiled loops over rows: a tile of rows, centered, common scores, two vectors and distances."""
+    from blockmix.em.missing_kernels import tiles
+
+    p, q = density.means.shape[1], density.slopes.shape[1]
+    return tuple(np.split(tiles(2 * p + q + 3), [p, 2 * p, 2 * p + q, 2 * p + q + 2]))
+
+
+def missing_room(chunk: Chunk, density: Density) -> Any:
+    """Room for missing values, the gain in log-density of a row's only one in a block, (G, p), and no scatter."""
+    from blockmix.em.missing_kernels import LOG_2PI, workspace
+
+    widest = int(np.diff(density.blocks[:, :2]).max())
+    halves = 0.5 * (LOG_2PI - np.log(density.precisions))
+    return workspace(chunk.X.shape[1], len(chunk.rounding[0]), widest), halves, np.empty(0)
+
+
+def filled(
+    chunk: Chunk, density: Density, g: int, rows: IntArray, shares: FloatArray, corrections: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """√share (x − μ_g) of some rows with missing values filled, shape (k, p), and what these add to the scatter, flat.
+
+    The shares, shape (2, m), are those of the conditional covariances and of the rows. What rounding adds to the
+    distances is added to the corrections (k, K) of the blocks.
+    """
+    from blockmix.em.missing_kernels import TILE, fill, find_missing
+
+    (tile, centered, *_), (work, halves, _) = room(density), missing_room(chunk, density)
+    values, scatter = np.empty((len(rows), chunk.X.shape[1])), np.zeros(len(density.inverses))
+    gains, distances = np.zeros(TILE), np.zeros((1 if corrections is None else corrections.shape[1], TILE))
+    order, of_rows, (location, inverse) = density.order[g], np.zeros((2, TILE)), chunk.units
+    for start in range(0, len(rows), TILE):
+        some = rows[start : start + TILE]
+        n = len(some)
+        tile[:, :n] = ((chunk.X[some] - location) * inverse).T
+        centered[:, :n] = tile[order, :n] - density.means[g, order, None]
+        of_rows[:, :n] = shares[:, some]
+        distances[:] = 0
+        find_missing(tile, n, some, chunk.rounding, work)
+        fill(centered, g, density, halves, work, of_rows[0], of_rows[1], (gains, distances), scatter)
+        values[start : start + n, order] = (centered[:, :n] * np.sqrt(of_rows[1, :n])).T
+        if corrections is not None:
+            corrections[start : start + n] += distances[:, :n].T
+    return values, scatter
 
 
 def _beyond(chunk: Chunk, density: Density) -> FloatArray:
@@ -268,11 +317,8 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     of the row, x − μ − Λf with f = E(f | x), and Σ_k δ_k + ‖f‖² = δ. As in the E-step a rounded value has the mean of
     the squared distances of the values that it stands for.
     """
-    from blockmix.em.kernels import block_distances
-    from blockmix.em.missing_kernels import TILE
-
     largest, chunk = np.finfo(chunk.X.dtype).max, chunk.powered(parameters.powers)
-    partitions, gain = parameters.blocks.layout.partitions, np.empty(TILE) if chunk.has_missing else None
+    partitions = parameters.blocks.layout.partitions
     if parameters.blocks.loadings is not None:
         scores = common_scores(chunk, labels, parameters)
         owner = np.minimum(labels, len(parameters.blocks.loadings) - 1)
@@ -283,25 +329,34 @@ def group_distances(chunk: Chunk, labels: IntArray, parameters: Parameters) -> F
     distances = np.full((len(labels), max(partition.n_groups for partition in partitions)), np.nan)
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
-        of_component = np.empty((len(rows), partitions[g].n_groups))
-        block_distances(chunk.X, rows, g, chunk.units, chunk.rounding, density, gain, of_component)
-        distances[rows, : of_component.shape[1]] = np.minimum(of_component, largest)
+        distances[rows, : partitions[g].n_groups] = np.minimum(_block_distances(chunk.take(rows), g, density), largest)
+    return distances
+
+
+def _block_distances(chunk: Chunk, g: int, density: Density) -> FloatArray:
+    """Squared distances of rows from component g in each of its blocks, shape (m, K)."""
+    m, places = len(chunk.X), density.blocks[density.first[g] : density.first[g + 1]].tolist()
+    distances, centered = np.zeros((m, len(places))), chunk.values - density.means[g]
+    if chunk.has_missing:
+        centered, _ = filled(chunk, density, g, np.arange(m), np.ones((2, m)), distances)
+    blurred = chunk.rounding_variances * density.precisions[g]
+    for k, place in enumerate(places):
+        columns = density.order[g, place[0] : place[1]]
+        white = centered[:, columns] @ block_of(density.whiteners, *place).T
+        distances[:, k] += np.einsum("ij,ij->i", white, white) + blurred[:, columns].sum(axis=1)
     return distances
 
 
 def common_scores(chunk: Chunk, labels: IntArray, parameters: Parameters) -> FloatArray:
     """E(f | x), the common factors of rows in the components with these labels, shape (m, q)."""
-    from blockmix.em.kernels import center_filled
-
-    blocks, density, chunk = parameters.blocks, parameters.density(missing=True), chunk.powered(parameters.powers)
+    blocks, chunk = parameters.blocks, chunk.powered(parameters.powers)
     if blocks.loadings is None:
         return np.zeros((len(labels), 0))
+    density = parameters.density(missing=True)
     scores = np.empty((len(labels), blocks.loadings.shape[2]))
     for g in np.unique(labels).tolist():
         rows = np.flatnonzero(labels == g)
-        centered, shares = np.empty((len(rows), chunk.X.shape[1])), np.ones((2, len(chunk.X)))
-        sums = centered, np.zeros(len(density.inverses))
-        center_filled(chunk.X, rows, shares, g, chunk.units, chunk.rounding, density, sums)
+        centered, _ = filled(chunk, density, g, rows, np.ones((2, len(chunk.X))))
         scores[rows] = centered @ blocks.scoring.slopes[min(g, len(blocks.loadings) - 1)].T
     return scores
 

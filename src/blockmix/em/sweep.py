@@ -17,10 +17,10 @@ import numpy as np
 from blockmix.blocks.blocks import Blocks, Layout, best_blocks, block_of, factorized
 from blockmix.blocks.gram import GramMatrix
 from blockmix.blocks.moments import as_matrix
-from blockmix.em.parameters import Density, Parameters, Prior, posterior
+from blockmix.em.parameters import Density, Parameters, Prior, filled, missing_room, posterior, room
 from blockmix.em.tails import expanded, new_freedom, reweighted
 from blockmix.grouping.common_factors import common_step
-from blockmix.partition import FloatArray, IntArray
+from blockmix.partition import FloatArray
 from blockmix.rows import Chunk, Rows
 from blockmix.rows.measured import Additive
 
@@ -115,7 +115,9 @@ def _chunk_statistics(chunk: Chunk, density: Density, size: int) -> Statistics:
     weight, tail = (None, None) if u is None else reweighted(chunk, z, u, density.freedom)
     shape = density.means.shape
     sums = np.zeros(shape[0]), np.zeros(shape), np.zeros(shape), np.zeros(size), np.zeros(density.slopes.shape)
-    moments(chunk.X, chunk.weights, z, certain, chunk.units, chunk.rounding, density, sums)
+    work = missing_room(chunk, density) if chunk.has_missing else None
+    given = chunk.units, chunk.rounding, density, room(density), work, np.empty(len(z), dtype=np.intp)
+    moments(chunk.X, chunk.weights, z, certain, *given, sums)
     cross = sums[-1] if sums[-1].size else None
     return Statistics(log_likelihood, sums[0] if weight is None else weight, *sums[:-1], tail, cross)
 
@@ -243,18 +245,6 @@ def _add_blocks(full: FloatArray, flat: FloatArray, density: Density, g: int) ->
         columns = density.order[g, lo:hi]
         lower = np.tril(block_of(flat, lo, hi, start))
         full[np.ix_(columns, columns)] += lower + np.tril(lower, -1).T
-
-
-def filled(chunk: Chunk, density: Density, g: int, rows: IntArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """√share (x − μ_g) of some rows with missing values filled, shape (k, p), and what these add to the scatter, flat.
-
-    The shares, shape (2, m), are those of the conditional covariances and of the rows.
-    """
-    from blockmix.em.kernels import center_filled
-
-    sums = np.empty((len(rows), density.means.shape[1])), np.zeros(len(density.inverses))
-    center_filled(chunk.X, rows, shares, g, chunk.units, chunk.rounding, density, sums)
-    return sums
 
 
 def supporting_rows(rows: Rows, parameters: Parameters) -> FloatArray:

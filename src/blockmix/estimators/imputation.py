@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import softmax
 
 from blockmix.blocks.blocks import block_of
-from blockmix.em.parameters import Density, log_joint
-from blockmix.em.sweep import expected, filled
+from blockmix.em.parameters import Density, filled, log_joint
+from blockmix.em.sweep import expected
 from blockmix.estimators.validation import rows_to_score
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import ArrayRows, Chunk, Rows, one_blas_thread

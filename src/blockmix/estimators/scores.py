@@ -18,8 +18,7 @@ from scipy.special import softmax
 from sklearn import get_config
 
 from blockmix.blocks.blocks import Blocks, block_of
-from blockmix.em.parameters import Density, Parameters
-from blockmix.em.sweep import filled
+from blockmix.em.parameters import Density, Parameters, filled
 from blockmix.estimators.tables import group_numbers
 from blockmix.partition import BoolArray, FloatArray, IntArray, column_names
 from blockmix.rows import Chunk, Rows, one_blas_thread
