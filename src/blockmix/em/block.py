@@ -277,18 +277,21 @@ class BlockFamily:
             before = (np.array(name.split()[-2:], dtype=float) for name in searched if name.startswith(key))
             if any((abs(now - then) < _SAME).all() for then in before):
                 return groups
-        fit = best_common(scatter, partial(self._groups, g, n=scatter.n_rows), groups, present, least, most)
+        propose = partial(self._groups, g, n=scatter.n_rows, remaining=True)
+        fit = best_common(scatter, propose, groups, present, least, most)
         if fit.blocks.loadings is not None:
             return fit
         searched.add(f"{key} {now[0]} {now[1]}")
         return groups
 
-    def _groups(self, g: int, S: Covariance, n: float) -> Layout:
+    def _groups(self, g: int, S: Covariance, n: float, remaining: bool = False) -> Layout:
         p, wanted, n = len(S), cast(Any, self.n_groups[g]), max(n, 2.0)
         if isinstance(wanted, Partition):
             proposal = Proposal(wanted)
         elif not isinstance(wanted, int):
-            proposal = wanted.choose(S, n, self.grouping, price=self.price or None)
+            # The best cut merges what common factors leave less readily; other rules do not ask.
+            more = {"remaining": True} if remaining and hasattr(wanted, "block_model") else {}
+            proposal = wanted.choose(S, n, self.grouping, price=self.price or None, **more)
         elif wanted in (1, p):  # nothing to search
             proposal = Proposal(Partition.single(p) if wanted == 1 else Partition.separate(p))
         else:

@@ -45,18 +45,21 @@ def best_cut(
     prices: FloatArray,
     n_rows: float,
     barred: BoolArray,
+    margins: FloatArray,
     tree: FloatArray,
     order: IntArray,
     span: IntArray,
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Cut of the largest total worth: the group of each column, shape (p,), and shape and worth of each group.
 
-    Deviances and prices are those of `worths`; `barred` tells which merges may not be a group, shape (p − 1,).
+    Deviances and prices are those of `worths`; `barred` tells which merges may not be a group, shape (p − 1,), and
+    `margins` by how much groups must be worth more as one than apart, shape (shapes,).
     """
     p = len(tree) + 1
     worth, shape, labels = np.zeros((2, 2 * p - 1)), np.zeros(2 * p - 1, dtype=np.intp), np.full(p, -1)
     chosen = np.empty(p, dtype=np.intp)
-    chosen = chosen[: write_cut(deviances, prices, n_rows, barred, tree, order, span, worth, shape, labels, chosen)]
+    count = write_cut(deviances, prices, n_rows, barred, margins, tree, order, span, worth, shape, labels, chosen)
+    chosen = chosen[:count]
     return labels, shape[chosen], worth[0, chosen]
 
 
@@ -192,6 +195,7 @@ def write_cut(
     prices: Any,
     n_rows: float,
     barred: Any,
+    margins: Any,
     tree: Any,
     order: Any,
     span: Any,
@@ -211,9 +215,10 @@ def write_cut(
             worth[0, v] = -np.inf
         worth[1, v] = worth[0, v]
         if v >= p:
-            apart = worth[1, np.intp(tree[v - p, 0])] + worth[1, np.intp(tree[v - p, 1])]
-            if apart >= worth[1, v]:
-                worth[1, v], shape[v] = apart, -1 - shape[v]
+            one, other = worth[1, np.intp(tree[v - p, 0])], worth[1, np.intp(tree[v - p, 1])]
+            margin = margins[shape[v]] if one > 0 and other > 0 else 0.0
+            if one + other + margin >= worth[1, v]:
+                worth[1, v], shape[v] = one + other, -1 - shape[v]
     for v in range(2 * p - 2, -1, -1):  # a node comes after those above it
         if shape[v] >= 0 and labels[order[span[v, 0]]] < 0:
             for i in range(span[v, 0], span[v, 1]):

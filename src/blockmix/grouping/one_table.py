@@ -23,11 +23,10 @@ from blockmix.blocks.moments import Covariance, Moments, correlation
 from blockmix.blocks.shapes import BlockModel, block_models
 from blockmix.grouping.common_factors import Scatter, best_common
 from blockmix.grouping.grouping import Grouping, Proposal, layout_of, tree_of
-from blockmix.grouping.rules import best_groups, best_shapes
+from blockmix.grouping.rules import GATE, best_groups, best_shapes
 from blockmix.partition import BoolArray, FloatArray, Partition, bic_price
 
 # docs/adr has the reason for each constant and what it is worth; none was fitted to a data set of this package.
-GATE = 0.02  # probability of reporting any group if all columns are independent
 RATIO = 0.25  # a merge must be at least this fraction as strong as its weaker branch
 JOIN = 0.5  # a correlation that joins two chains must be at least this fraction of those within the weaker one
 _MEDIAN_COLUMNS = 2000  # medians over pairs use at most this many columns, evenly spaced
@@ -76,11 +75,13 @@ class OneTableRule:
 
     block_model: str | int | BlockModel | Sequence[BlockModel] = "auto"
 
-    def choose(self, S: FloatArray, n_rows: float, grouping: Grouping, price: float | None = None) -> Proposal:
+    def choose(
+        self, S: FloatArray, n_rows: float, grouping: Grouping, price: float | None = None, remaining: bool = False
+    ) -> Proposal:
         """Choose the groups of S, as if its rows were normal."""
         R, price = correlation(S), bic_price(n_rows) if price is None else price
         # Common factors are those of the mixture that asks.
-        return _groups(R, R, n_rows, n_rows - 1, price, grouping, block_models(self.block_model), (0, 0))
+        return _groups(R, R, n_rows, n_rows - 1, price, grouping, block_models(self.block_model), (0, 0), remaining)
 
 
 def standardized_squares(X: FloatArray, weights: FloatArray | None, moments: Moments) -> FloatArray:
@@ -127,6 +128,7 @@ def _groups(
     grouping: Grouping,
     models: Sequence[BlockModel],
     common: tuple[int, int],
+    remaining: bool = False,
 ) -> Proposal:
     """Groups in the tempered correlation of ν effective rows, on common factors where these pay."""
     from blockmix.grouping.kernels import between_branches  # loads Numba
@@ -134,14 +136,14 @@ def _groups(
     cutter, (least, most) = tree_of(grouping), common
     effective = max(nu - 1.5, 1e-3)  # (ν − 1.5) log(1 − r²) has the mean of a χ², as Bartlett showed
 
-    def cut(rest: Any, tree: FloatArray, squares: FloatArray) -> Proposal:
+    def cut(rest: Any, tree: FloatArray, squares: FloatArray, remaining: bool = remaining) -> Proposal:
         forbidden = partial(faint_merges, squares=squares, effective=nu), faint_joins
-        return best_groups(rest, effective, price, models, cutter, tree, forbidden)
+        return best_groups(rest, effective, price, models, cutter, tree, forbidden, remaining)
 
     def propose(rest: Any) -> Layout:
         rest = correlation(rest)
         tree = cutter.tree(rest)
-        return layout_of(cut(rest, tree, between_branches(rest.entries, tree)[0]))
+        return layout_of(cut(rest, tree, between_branches(rest.entries, tree)[0], remaining=True))
 
     tree = cutter.tree(tempered)
     squares, deviances = between_branches(tempered.entries, tree)
@@ -150,7 +152,8 @@ def _groups(
     proposal, rest = cut(tempered, tree, squares), R
     if most:
         scatter = Scatter.of(tempered, effective, price, price)
-        fit = best_common(scatter, propose, layout_of(proposal), None, least, most)
+        # Common factors compete with groups that merge as reluctantly as those on top of them.
+        fit = best_common(scatter, propose, propose(tempered), None, least, most)
         if fit.blocks.loadings is not None:
             rest = correlation(scatter.without(fit.blocks.common))
             proposal = Proposal(fit.blocks.partition, cutter.tree(rest), common=fit.blocks.common)

@@ -1,8 +1,8 @@
 """Rules: how many column groups there are, by the objective or by the silhouette (paper, section 2.6).
 
 `BestCut`, the default, takes groups and shapes of their blocks with the largest objective among all cuts of a tree: a
-branch is one group if that is worth more than the best cuts of its two halves. `SilhouetteRule` is the paper's rule; it
-also names the split that stands out where the groups say little.
+branch is one group if that is worth more than the best cuts of its two halves, by a margin if there are groups in both.
+`SilhouetteRule` is the paper's rule; it also names the split that stands out where the groups say little.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from blockmix.partition import BoolArray, FloatArray, IntArray, Partition, bic_p
 
 # When to name the split that stands out: groups found, share of columns alone, columns at most, silhouette at least.
 _HUNDREDS, _ALONE, _MANY, _LEAST = 100, 0.8, 2000, 0.05
+GATE = 0.02  # probability of a group, or of a merge of what common factors leave, by chance
 
 Forbidden: TypeAlias = Callable[[FloatArray], BoolArray]
 
@@ -34,7 +35,8 @@ class BestCut(BaseEstimator):
 
         one(v) = −n/2 (F − c) − price · (k − c) − (prices of a group of c columns and of the structure of its shape),
 
-    and gain(v) = max(one(v), gain(left) + gain(right)). A column alone is worth 0.
+    and gain(v) = max(one(v), gain(left) + gain(right)). A column alone is worth 0. If there are groups in both halves,
+    one(v) must be larger by the logarithm of the number of pairs of columns: which groups are merged is a choice.
 
     Parameters
     ----------
@@ -51,11 +53,13 @@ class BestCut(BaseEstimator):
 
     block_model: str | int | BlockModel | Sequence[BlockModel] = "auto"
 
-    def choose(self, S: Covariance, n_rows: float, grouping: Grouping, price: float | None = None) -> Proposal:
+    def choose(
+        self, S: Covariance, n_rows: float, grouping: Grouping, price: float | None = None, remaining: bool = False
+    ) -> Proposal:
         """Take the best cut at this price.
 
         A grouping without a tree is asked for as many groups as the best cut of the default tree has. There are no
-        groups if the rows count 2 or less in all.
+        groups if the rows count 2 or less in all. `remaining` is for what common factors leave.
         """
         models = block_models(self.block_model)
         if n_rows <= 2:
@@ -63,7 +67,7 @@ class BestCut(BaseEstimator):
             return Proposal(Partition.separate(len(S)), shapes=(models[0],) * len(S))
         price = bic_price(n_rows) if price is None else price
         R = as_matrix(S).correlation()
-        best = best_groups(R, n_rows, price, models, tree_of(grouping))
+        best = best_groups(R, n_rows, price, models, tree_of(grouping), remaining=remaining)
         if hasattr(grouping, "tree"):
             return best
         n_groups = best.partition.n_groups
@@ -99,6 +103,7 @@ def best_groups(
     cutter: Any,
     tree: FloatArray | None = None,
     forbidden: Sequence[Forbidden | None] = (None, None),
+    remaining: bool = False,
 ) -> Proposal:
     """Groups and shapes of the best cut of the tree of a grouping.
 
@@ -117,17 +122,19 @@ def best_groups(
     forbidden : two callables or None, optional
         Given the tree, and that of the strongest correlations, shape (p − 1, 4), which merges may not be a group,
         shape (p − 1,).
+    remaining : bool
+        Whether R is what common factors leave.
     """
     from blockmix.grouping import kernels  # loads Numba
 
     definite = as_matrix(R).definite()
     tree = cutter.tree(R) if tree is None else tree
-    best = tree_cut(definite, tree, n_rows, price, models, forbidden[0])
+    best = tree_cut(definite, tree, n_rows, price, models, forbidden[0], remaining)
     chains = [model for model in models if model.name == FULL.name or hasattr(model, "linkage")]
     default = type(cutter) is HierarchicalGrouping and (cutter.linkage, cutter.distance) == ("average", "correlation")
     if default and any(hasattr(model, "linkage") for model in chains):
         strongest = HierarchicalGrouping("single").tree(R)
-        other = tree_cut(definite, strongest, n_rows, price, chains, forbidden[1])
+        other = tree_cut(definite, strongest, n_rows, price, chains, forbidden[1], remaining)
         worth, shapes = np.concatenate([best.worth, other.worth]), best.shapes + other.shapes
         labels, taken = kernels.best_of_both(best.labels, other.labels, worth, len(best.worth))
         best = Cut(labels, [shapes[k] for k in taken.tolist()], worth[taken])
@@ -143,6 +150,7 @@ def tree_cut(
     price: float,
     models: Sequence[BlockModel],
     forbidden: Forbidden | None = None,
+    remaining: bool = False,
 ) -> Cut:
     """The best cut of one tree of the columns of R, which is definite."""
     from blockmix.grouping import kernels  # loads Numba
@@ -151,8 +159,8 @@ def tree_cut(
     leaves = R.reordered(order)
     deviances = np.array([model.deviances(leaves, tree, span, n_rows - 1) for model in models])
     barred = np.zeros(len(tree), dtype=bool) if forbidden is None else forbidden(tree)
-    prices = group_prices(tuple(models), len(R), price)
-    labels, shape, worth = kernels.best_cut(deviances, prices, float(n_rows), barred, tree, order, span)
+    prices, margins = group_prices(tuple(models), len(R), price), merge_margins(models, len(R), remaining)
+    labels, shape, worth = kernels.best_cut(deviances, prices, float(n_rows), barred, margins, tree, order, span)
     return Cut(labels, [models[number] for number in shape.tolist()], worth)
 
 
@@ -169,6 +177,20 @@ def group_prices(models: tuple[BlockModel, ...], p: int, price: float) -> FloatA
         if model.name == FULL.name:
             row[-1] -= partition_prices(p)[-1]  # one full group takes no choice
     return prices
+
+
+def merge_margins(models: Sequence[BlockModel], p: int, remaining: bool) -> FloatArray:
+    """By how much two groups must be worth more as one than apart, for each shape, shape (shapes,).
+
+    A group pays for being one of all sets of its size. Which two groups are merged is chosen too, but two small ones
+    get back some of what they paid, and the best of many pairs gains a few parameters by chance. So the margin is
+    log p(p−1)/2, but none for trees, which pay for their edges. What common factors leave is never exactly zero between
+    groups: there it is larger by −log GATE, and trees have it as well.
+    """
+    pairs = np.log(max(p * (p - 1) / 2, 1))
+    if remaining:
+        return np.full(len(models), pairs - np.log(GATE))
+    return np.array([0.0 if hasattr(model, "linkage") else pairs for model in models])
 
 
 def best_shapes(
