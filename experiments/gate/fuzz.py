@@ -35,6 +35,7 @@ INVALID: tuple[tuple[str, Any], ...] = (
     *(("shrinkage", value) for value in (1.0, -0.1, "auto")),
     *(("tol", value) for value in (-1.0, float("nan"))),
     *(("block_model", value) for value in ("round", 0, None)),
+    *(("common_factors", value) for value in (-1, 1.5, "few")),
     *(("init", value) for value in ("best", np.zeros(3), None)),
     ("grouping", "none"),
     ("max_iter", 0),
@@ -99,6 +100,7 @@ def options(rng: np.random.Generator, N: int, p: int, G: int) -> dict[str, Any]:
         "shrinkage": (0.2, [0.0, 0.1, 0.5, 0.99]),
         "init": (0.5, ["kmeans", "labels", "labels"]),
         "n_init": (0.1, [2]),
+        "common_factors": (0.5, [0, 1, 1, 2, 3]),
     }
     drawn = {
         name: values[rng.integers(len(values))] for name, (share, values) in choices.items() if rng.random() < share

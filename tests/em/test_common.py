@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -228,3 +229,15 @@ def test_a_cluster_that_stays_is_searched_once(monkeypatch: pytest.MonkeyPatch) 
     fewer = ArrayRows(X[::2], np.ones(75), rows.location, rows.scale)
     family.regroup(fewer, first.parameters, sweep(fewer, first.parameters), 0.0, first.memory)
     assert len(searches) > n_first
+
+
+def test_fewer_rows_than_common_factors_are_no_reason_to_fall() -> None:
+    # Red if the leading directions are orthogonalized by a Cholesky factor: the scatter of few rows has too few.
+    rng = np.random.default_rng(0)
+    for n_rows, q in ((8, 3), (4, 2), (12, 3)):
+        X = rng.standard_normal((n_rows, 8))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = GaussianBiclustering(3, init=np.arange(n_rows) % 3, common_factors=q, max_iter=3).fit(X)
+        assert np.isfinite(model.covariances_).all()
+        assert np.isfinite(model.score_samples(X)).all()

@@ -136,9 +136,9 @@ class Scatter:
         values = np.array(self.S[rows].T, dtype=float)
         for _ in range(_ITERATIONS):
             solved = blocks.solved(values[None])[0]
-            squares = values.T @ solved
-            squares.flat[:: q + 1] *= 1 + 1e-9  # rows of copies of a column are the same
-            solved = solved @ np.linalg.inv(np.linalg.cholesky(squares)).T
+            squares, rotation = np.linalg.eigh(values.T @ solved)
+            # Of fewer rows than factors, or copies of a column, some squares are 0; of one row all are.
+            solved = solved @ (rotation / np.sqrt(np.maximum(squares, max(1e-9 * squares[-1], 1e-200))))
             values = self.times(solved)
         D, rotation = np.linalg.eigh(solved.T @ values)
         scale = np.sqrt(np.maximum(D - 1, 1e-4) / np.maximum(D, 1e-4) ** 2)
