@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.linalg.lapack import dtrtri
 
 from blockmix.blocks.moments import Covariance
@@ -329,11 +330,8 @@ class Blocks:
         return self if self.loadings is None else replace(self, loadings=None)
 
     def _spread(self, matrices: Sequence[FloatArray]) -> FloatArray:
-        p = self.partition.n_columns
-        whole = np.zeros((p, p))
-        for group, matrix in zip(self.partition.groups, matrices, strict=True):
-            whole[np.ix_(group, group)] = matrix
-        return whole
+        place = np.argsort(self.partition.order)
+        return np.asarray(block_diag(*matrices)[np.ix_(place, place)])
 
 
 def block_of(flat: FloatArray, lo: int, hi: int, start: int) -> FloatArray:
