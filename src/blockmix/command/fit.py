@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from sklearn.metrics import adjusted_rand_score
 
 import blockmix
 from blockmix import BlockDiagonalCovariance, GaussianBiclustering, select
-from blockmix.blocks.moments import worth_rows
 from blockmix.candidates import CRITERIA
 from blockmix.command import extras, formats, output
 from blockmix.command.extras import Fitted
@@ -32,13 +30,7 @@ from blockmix.estimators.tables import label_numbers
 from blockmix.estimators.validation import rows_to_score
 from blockmix.partition import FloatArray, IntArray
 from blockmix.rows import Chunk, one_blas_thread
-from blockmix.rows.files import available_memory
 
-# Copies of the table, and matrices of p × p numbers, at the peak of a fit, its regroup. With many columns and few rows
-# only the distances are p × p; else scatter, covariance, correlation, its definite form, that in the order of the tree,
-# and distances.
-_USUAL, _WIDE = (4, 6), (20, 1)
-_PROGRAM = 0.25e9  # bytes of the process itself
 _FARTHEST = 5  # rows listed
 _SHOWN_ROWS = 20_000  # rows of a large table that the page and the figures show
 _SHOWN_COLUMNS = 5000  # of a page, whose maps and trees need several p × p matrices
@@ -110,13 +102,6 @@ def _table_to_fit(options: FitOptions) -> Table:
     if options.top_variance is not None:
         table = table.most_varying(options.top_variance)
     N, p = table.values.shape
-    available, (copies, matrices) = available_memory(), _WIDE if worth_rows(N, p) else _USUAL
-    required = _PROGRAM + 8.0 * (copies * N * p + matrices * p**2)
-    if required > available and p >= N:  # fewer columns are no remedy for too many rows
-        n = int(sqrt(available / 2 / 8 / matrices))
-        remedy = f"keep only those of largest variance, such as --top-variance {n // 1000 * 1000 or n}"
-        memory = f"needs about {required / 1e9:.0f} GB of memory, and {available / 1e9:.0f} GB are available"
-        raise MemoryError(f"{table.source} has {p} columns, so a fit {memory}: {remedy}")
     print_notes(table)
     if getattr(options, "append", False) and not table.in_memory:
         raise ValueError(f"{table.source} is too large to be copied with --append: {output.ROWS} has its rows in order")

@@ -126,6 +126,7 @@ def sentence(error: Exception) -> str:
     if (parameter := getattr(error, "parameter", None)) in _OPTIONS:  # a ParameterError
         return f"{_OPTIONS[parameter]} {error.value} {error.problem}"  # type: ignore[attr-defined]
     text = " ".join(str(error).split())
+    text = re.sub(r"keep the (\d+) of largest variance", r"keep those of largest variance: --top-variance \1", text)
     if isinstance(error, (ValueError, OSError, ImportError, TypeError, MemoryError)):
         return text or "not enough memory for this table"
     name = type(error).__name__
