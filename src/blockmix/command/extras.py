@@ -149,7 +149,7 @@ def read_traits(file: str, table: Table) -> dict[str, Any]:
     Lines are matched by the column that holds the row names, or else by their order.
     """
     whole = read_whole(file, ReadingOptions(), "--traits")
-    names, rows = list(map(str, table.row_names)), table.places
+    names, rows = list(map(str, table.row_names)), table.lines
     keys = [name for name, cells in whole.texts.items() if table.named_by and {*names} <= {*cells}]
     if keys:
         lines = dict(zip(whole.texts.pop(keys[0]), range(whole.n_rows), strict=True))
@@ -187,7 +187,7 @@ def left_out(table: Table, options: FitOptions) -> dict[str, Sequence[Any]]:
         with suppress(ValueError):  # of columns that were left out because they share a name
             texts = read_whole(options.file, options).texts
             chosen = [name for name in table.header if name in rest and name in texts]
-            traits |= {name: [texts[name][i] for i in table.places] for name in chosen}
+            traits |= {name: [texts[name][i] for i in table.lines] for name in chosen}
     return traits
 
 
@@ -201,7 +201,7 @@ def appended(
     names = [f"blockmix_{name}" if name in whole.texts else name for name in names]
     pairs = zip(lines, scores.tolist(), strict=True)
     cells_of = ([*line[1:], *(f"{score:.4g}" for score in row)] for line, row in pairs)
-    added = dict(zip(table.places, cells_of, strict=True))
+    added = dict(zip(table.lines, cells_of, strict=True))
     rows = zip(*whole.texts.values(), strict=True)
     empty = [""] * len(names)
     return [*whole.texts, *names], ([*cells, *added.get(i, empty)] for i, cells in enumerate(rows))

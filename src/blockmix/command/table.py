@@ -23,8 +23,7 @@ from blockmix.command.options import ReadingOptions
 from blockmix.command.output import note, progress_bar
 from blockmix.partition import BoolArray, FloatArray
 from blockmix.rows import ArrayRows, opened
-from blockmix.rows.rows import chosen_rows, sampled
-from blockmix.rows.rows import places as chunk_places
+from blockmix.rows.rows import chosen_rows, places, sampled
 
 Names = Sequence[str]
 Chosen = tuple[list[int], list[int], set[int], Names]  # see `choose`
@@ -83,7 +82,7 @@ class Table:
         return len(self.row_names)
 
     @property
-    def places(self) -> Sequence[int]:
+    def lines(self) -> Sequence[int]:
         """The rows of the file, from 0, that this table has."""
         return range(self.n_rows) if self.taken is None else self.taken
 
@@ -107,7 +106,7 @@ class Table:
     def blocks(self) -> Iterator[FloatArray]:
         """The values, some rows at a time."""
         if self.in_memory:
-            yield from (self.values[place] for place in chunk_places(*self.values.shape)) if self.names else ()
+            yield from (self.values[place] for place in places(*self.values.shape)) if self.names else ()
         else:
             yield from (np.asarray(piece.read()) for piece in self.values.pieces())
 
