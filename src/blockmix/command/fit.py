@@ -305,7 +305,8 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
     if isinstance(model, BlockDiagonalCovariance):
         return about | {"n_groups": model.n_groups_, "groups": model.groups_}
     label, outliers = getattr(options, "label", None), model.outliers_ & tells_rows_apart(model)
-    farthest = np.argsort(-np.where(outliers, model.outlier_scores_, -np.inf), kind="stable")[: outliers.sum()]
+    beyond = np.flatnonzero(outliers)  # of millions of rows only these are sorted
+    farthest = beyond[np.argsort(-model.outlier_scores_[beyond], kind="stable")]
     stated = ("weights_", "n_column_groups_", "n_parameters_", "tails", "degrees_of_freedom_", "outcome_")
     return about | {
         "n_components": len(model.weights_),
@@ -314,7 +315,7 @@ def _summary(table: Table, fitted: Fitted, options: FitOptions, command: str) ->
         "iterations": model.n_iter_,
         "label": label,
         "ari": None if label is None else agreement(table, label, model.row_labels_),
-        "outliers": int(outliers.sum()),
+        "outliers": len(beyond),
         "farthest": [str(table.row_names[i]) for i in farthest[:_FARTHEST].tolist()],
     }
 
