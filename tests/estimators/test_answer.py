@@ -6,6 +6,7 @@ import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,19 @@ def test_one_cluster_says_how_near_others_are(shared: GaussianBiclustering, valu
     model, table = quiet(GaussianBiclustering(1), rows()), table_of(shared, [1, 2, 3], values)
     assert answer(model, table=table).head == f"No clusters: one describes these 120 rows best; {said}"
     assert "as asked" in answer(model).head
+
+
+def test_a_better_number_that_other_fits_do_not_find_is_told(shared: GaussianBiclustering) -> None:
+    N, found = 120, [1, 2, 3, 2]
+    labels = [np.arange(N) * G // N if G < 3 else np.arange(N) % G for G in found]  # the third crosses the others
+    table = table_of(shared, found, [200.0, 111.0, 100.0, 112.0])
+    models = [SimpleNamespace(row_labels_=each) for each in labels]
+    rows_ = tuple(replace(row, model=model) for row, model in zip(table.rows, models, strict=True))
+    table = SelectionTable(rows_, "bic", SimpleNamespace(sample_weight=None), True)
+    assert table.best_.n_components == 2
+    assert "largest gain in bic times agreement" in table.reason
+    model = quiet(GaussianBiclustering(2, random_state=0), rows())
+    assert answer(model, table=table).head.endswith("Three are better (BIC −11), but agree less with the other fits.")
 
 
 def test_with_more_columns_than_rows_no_share_is_given() -> None:
