@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.metrics.cluster import contingency_matrix
 
 from blockmix.partition import FloatArray, IntArray, Partition
@@ -217,6 +216,8 @@ def _returned(fitted: Partition, other: Partition) -> tuple[FloatArray, FloatArr
 def _group(
     g: int, columns: IntArray, shares: FloatArray, together: FloatArray, stays: FloatArray, names: Sequence[str]
 ) -> GroupStability:
+    from scipy.cluster.hierarchy import fcluster, linkage  # takes 20 ms, which each process that fits would wait for
+
     outside = np.setdiff1d(np.arange(len(names)), columns)
     mean = together[np.ix_(columns, outside)].mean(axis=0, dtype=float)
     joins = int(mean.argmax()) if len(outside) and mean.max() > 0 else None
