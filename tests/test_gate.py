@@ -51,11 +51,11 @@ def test_a_fault_in_a_careless_write_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_broken_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     # Red if a law is checked against the values that it is about.
-    plain = fuzz.run({"seed": 2})
+    plain = fuzz.run({"seed": 4})
     assert plain["ended"] == "fitted" and not any(plain["laws"].values())
     proba = GaussianBiclustering.predict_proba
     monkeypatch.setattr(GaussianBiclustering, "predict_proba", lambda self, X: 1.01 * proba(self, X))
-    assert [law for law, seen in fuzz.run({"seed": 2})["laws"].items() if seen] == ["probabilities sum to 1"]
+    assert [law for law, seen in fuzz.run({"seed": 4})["laws"].items() if seen] == ["probabilities sum to 1"]
 
 
 @pytest.mark.parametrize("tails", ["normal", "t"])

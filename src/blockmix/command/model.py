@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,20 @@ def write_completed(options: ImputeOptions, _: str) -> None:
     names = {*texts, *table.names}
     head = [name for name in table.header if name in names]
     missing, n_rows = int(table.description.missing.sum()), np.count_nonzero(table.description.row_missing)
+
+    def lines() -> Iterator[Sequence[Any]]:
+        """The completed rows, some at a time, between the other cells of the file."""
+        start = 0
+        for values in table.blocks():
+            X = replace(table, values=values).X if hasattr(model, "feature_names_in_") else values
+            completed = np.asarray(model.impute(X)).astype(values.dtype, copy=False)
+            cells: dict[str, Any] = {name: column[start : start + len(values)] for name, column in texts.items()}
+            cells |= {name: map(str, column) for name, column in zip(table.names, completed.T, strict=True)}
+            yield from zip(*(cells[name] for name in head), strict=True)
+            start += len(values)
+
     with progress_bar("filling missing values", rows=table.values), compiling():
-        values = np.asarray(model.impute(table.X)).astype(table.values.dtype, copy=False)
-        cells = texts | {name: map(str, column) for name, column in zip(table.names, values.T, strict=True)}
-        _write_new(out, head, zip(*(cells[name] for name in head), strict=True))
+        _write_new(out, head, lines())
     print(f"Written: {out}, with {missing} missing values filled in {n_rows} of {table.n_rows} rows")
 
 
