@@ -27,6 +27,7 @@ _FEW = 40
 _OWN = 0.8  # of the squared loadings of a common factor may be in one group of many columns
 _STEPS, _FIRST_STEPS = 30, 8  # of EM between two looks at the groups, and before the first
 _FURTHER = 10  # times its last gain, what EM may still gain
+_SINGULAR = 1e-12  # least eigenvalue of the covariance of common factors
 _ROUNDS = 4  # looks at the groups
 _ENDED = 2  # starts that are followed to their end
 _RIDGE = 1e-6  # the least one of `moments.DenseMatrix.definite`
@@ -46,6 +47,7 @@ def common_step(blocks: Blocks, cross: FloatArray, weight: FloatArray) -> FloatA
     """
     scoring, V = blocks.scoring, cross / np.where(weight > 0, weight, 1)[:, None, None]
     values, vectors = np.linalg.eigh(scoring.rest + scoring.slopes @ V)
+    values = np.maximum(values, _SINGULAR)  # below 0 by rounding in a component without rows
     return np.asarray(V @ ((vectors / np.sqrt(values)[:, None]) @ np.swapaxes(vectors, 1, 2)))
 
 
