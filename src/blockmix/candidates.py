@@ -171,11 +171,16 @@ class SelectionTable:
         rows = self._comparable()
         if not rows:
             return None
-        first = agreed(rows, self.criterion, self._search.sample_weight) if self._agreeing else rows[0]
+        first = self._first()
         near = [row for row in rows if getattr(row, self.criterion) <= getattr(first, self.criterion) + _EQUAL]
         same = [row for row in near if row.n_components == first.n_components]
         near = [row for row in same if row is first or row.kind != first.kind]
         return min(near, key=lambda row: (row.n_parameters or 0, getattr(row, self.criterion)), default=None)
+
+    def _first(self) -> SelectionRow:
+        """The row of the smallest criterion, or of the largest gain times agreement."""
+        rows = self._comparable()
+        return agreed(rows, self.criterion, self._search.sample_weight) if self._agreeing else rows[0]
 
     @property
     def best_estimator_(self) -> Any:
@@ -265,7 +270,7 @@ class SelectionTable:
         least = getattr(self._comparable()[0], name)
         smaller = [row for row in self.rows if getattr(row, name) < min(value, least)]
         text = f"{best.words}: {'smallest' if value == least else 'fewest parameters of those level in'} {name}"
-        if value > least + _EQUAL:
+        if self._first() is not self._comparable()[0]:
             text = f"{best.words}: largest gain in {name} times agreement with the clusters of the other candidates"
         if any(not row.sound for row in smaller):
             text += " of the fits with enough rows in each component"
@@ -350,7 +355,7 @@ def doubts(table: SelectionTable) -> list[str]:
     normal = [getattr(row, criterion) for row in rows if row.model is not None and row.kind.get("tails") == "normal"]
     if normal and best.kind["tails"] == "t":
         texts.append(
-            f'tails="t" has the smallest {criterion}, {value:.1f} against {min(normal):.1f}: some rows '
+            f'tails="t" is the best, with a {criterion} of {value:.1f} against {min(normal):.1f}: some rows '
             "are far away, or the clusters are not normal. See outliers_ of the model, and count clusters with care: "
             f"{criterion} may pay for their tails with more clusters"
         )
@@ -362,7 +367,7 @@ def doubts(table: SelectionTable) -> list[str]:
             continue
         beyond = (chosen + 1, min(chosen + 4, limit + 1)) if chosen == max(values) else (max(1, chosen - 3), chosen)
         texts.append(
-            f"the smallest {criterion} is at {name}={chosen}, the edge of {min(values)} … {max(values)} tried: "
+            f"the best is at {name}={chosen}, the edge of {min(values)} … {max(values)} tried: "
             f"try more, by extend({name}=range({beyond[0]}, {beyond[1]})) of the table"
         )
     return texts

@@ -116,7 +116,7 @@ def test_columns_are_guessed_in_every_format() -> None:
 
 def test_a_folder_of_texts_is_a_corpus() -> None:
     for i in range(40):
-        path = Path("docs", "low" if i % 2 else "high", f"{i:02}.txt")
+        path = Path("docs", "low" if i % 2 else "high", "longer than a text " * 3, f"{i:02}.txt")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("dirty carpet rude manager smell" if i % 2 else "metro station friendly staff view")
     run("topics", "docs", "--topics", "2", "--groups", "2", "--by", "folder", "--out", "out")

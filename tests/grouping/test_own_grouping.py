@@ -31,6 +31,13 @@ class Neighbors:
         return Proposal(Partition(np.cumsum(starts)))
 
 
+class Cautious(BestCut):
+    """A rule of the documented signature, which does not ask what common factors leave."""
+
+    def choose(self, S: Matrix, n_rows: float, grouping: Any, price: float | None = None) -> Proposal:
+        return super().choose(S, 0.9 * n_rows, grouping, price=price)
+
+
 class Ward:
     """Ward's tree of 1 − |r|, which the package does not have."""
 
@@ -52,6 +59,12 @@ def rows(n_rows: int = 200) -> Matrix:
     X = block_rows(rng, n_rows, TRUTH, 0.8)
     X[: n_rows // 2] += 4
     return X
+
+
+def test_a_rule_need_not_ask_what_common_factors_leave() -> None:
+    X = one_cluster() + 0.7 * np.random.default_rng(1).standard_normal((100, 1))
+    model = GaussianBiclustering(1, n_column_groups=Cautious("full"), common_factors=1).fit(X)
+    assert model.common_loadings_[0].shape == (9, 1)
 
 
 def one_cluster() -> Matrix:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sources import SOURCES, as_folder, as_npy, as_parquet, pieces_of, table
 from strategies import Matrix
 
@@ -72,6 +73,10 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a chunk that raises": (
         lambda folder: lambda: raising(table()),
         r"^chunk 1 of X cannot be read \(OSError: the disk is gone\)$",
+    ),
+    "a sparse chunk": (
+        lambda folder: lambda: iter([csr_array(table())]),
+        r"^chunk 0 of X cannot be read \(TypeError",
     ),
     "text": (
         lambda folder: lambda: iter([table(), np.full((3, 6), "a")]),

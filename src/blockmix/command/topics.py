@@ -18,6 +18,7 @@ import blockmix
 from blockmix import TopicBiclustering
 from blockmix.command import output
 from blockmix.command.fit import row_lines
+from blockmix.command.formats import is_text_folder
 from blockmix.command.options import ReadingOptions, TopicOptions
 from blockmix.command.output import note, progress_bar, warnings_collected, write_csv, write_frame
 from blockmix.command.reading import read_table, stem_of
@@ -203,6 +204,8 @@ def read_documents(file: str, options: ReadingOptions, columns: list[str], other
 def guess_columns(file: str, options: ReadingOptions, text: str | None, rating: str | None) -> tuple[str, str | None]:
     """Columns of texts and of ratings: those given, or the ones that look so, with a note."""
     given = None if rating == "none" else rating
+    if is_text_folder(Path(file)):  # paths may be longer than texts
+        return text or "text", given
     if text is not None and (rating is not None or file == "-"):
         return text, given
     if file == "-":

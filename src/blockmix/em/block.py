@@ -6,6 +6,7 @@ new column groups, which are kept where they raise the objective.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -289,8 +290,9 @@ class BlockFamily:
         if isinstance(wanted, Partition):
             proposal = Proposal(wanted)
         elif not isinstance(wanted, int):
-            # The best cut merges what common factors leave less readily; other rules do not ask.
-            more = {"remaining": True} if remaining and hasattr(wanted, "block_model") else {}
+            # A rule may merge what common factors leave less readily than a whole covariance.
+            asks = remaining and "remaining" in inspect.signature(wanted.choose).parameters
+            more = {"remaining": True} if asks else {}
             proposal = wanted.choose(S, n, self.grouping, price=self.price or None, **more)
         elif wanted in (1, p):  # nothing to search
             proposal = Proposal(Partition.single(p) if wanted == 1 else Partition.separate(p))

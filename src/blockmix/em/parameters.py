@@ -192,7 +192,9 @@ def log_joint(chunk: Chunk, density: Density) -> tuple[FloatArray, FloatArray | 
         joint += gain
     if chunk.gain is not None:
         joint += chunk.gain[:, None]
-    if not np.isfinite(joint.sum()):  # the largest of each row takes a fifth of a sweep of a small table
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(joint.sum())  # the largest of each row takes a fifth of a sweep of a small table
+    if not finite:
         lost = np.flatnonzero(~(joint.max(axis=1) > -np.inf))
         if len(lost):
             joint[lost] = _beyond(chunk.take(lost), density)
@@ -340,7 +342,13 @@ def _block_distances(chunk: Chunk, g: int, density: Density) -> FloatArray:
     if chunk.has_missing:
         centered, _ = filled(chunk, density, g, np.arange(m), np.ones((2, m)), distances)
     blurred = chunk.rounding_variances * density.precisions[g]
+    single = [k for k, (lo, hi, _) in enumerate(places) if hi - lo == 1]
+    alone = density.order[g, [places[k][0] for k in single]]
+    scales = density.whiteners[[places[k][2] for k in single]]
+    distances[:, single] += (centered[:, alone] * scales) ** 2 + blurred[:, alone]
     for k, place in enumerate(places):
+        if place[1] - place[0] == 1:
+            continue
         columns = density.order[g, place[0] : place[1]]
         white = centered[:, columns] @ block_of(density.whiteners, *place).T
         distances[:, k] += np.einsum("ij,ij->i", white, white) + blurred[:, columns].sum(axis=1)

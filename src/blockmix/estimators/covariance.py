@@ -177,7 +177,7 @@ class BlockDiagonalCovariance(EmpiricalCovariance):
         grouping = as_grouping(self.grouping, self.random_state)
         as_rows = worth_rows(*rows.shape) and takes_gram(grouping, wanted)
         common = common_range(self.common_factors, rows.shape[1], not isinstance(wanted, (int, Partition)))
-        check_memory(rows.shape[1], 1 if as_rows else 6)
+        check_memory(rows.shape[1], 1 if as_rows else 3 if isinstance(wanted, (int, Partition)) else 6)
         with np.errstate(over="ignore", invalid="ignore"):  # refused by name
             moments = Moments.of(rows, weights, as_rows)
         refuse_constant(moments.mean, moments.variances, self, rows.dtype)

@@ -62,7 +62,7 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
     init : {"auto", "kmeans"} or array, default="auto"
         As in `GaussianBiclustering`.
     random_state : int, RandomState or None
-        Seed of the starts and of `sample`.
+        Seed of the starts and of `sample`; a model with a RandomState cannot be saved.
 
     Attributes
     ----------

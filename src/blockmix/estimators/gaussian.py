@@ -105,7 +105,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         ``"auto"`` compares clusterings and first column groups; ``"kmeans"`` is a single start; an array holds labels
         (N,) or responsibilities (N, G).
     random_state : int, RandomState or None
-        Seed of the starts and of `sample`.
+        Seed of the starts and of `sample`; a model with a RandomState cannot be saved.
 
     Attributes
     ----------
@@ -288,7 +288,7 @@ class GaussianBiclustering(Mixture[Parameters, Statistics]):
         wide &= not common[0]
         as_rows = wide and rows.is_array and not rows.has_missing and all(takes_gram(grouping, k) for k in n_groups)
         searched = any(not isinstance(k, Partition) and k not in (1, rows.n_columns) for k in n_groups)
-        check_memory(rows.n_columns, searched if as_rows else 6)
+        check_memory(rows.n_columns, searched if as_rows else 6 if searched else 3)
         return BlockFamily(
             n_groups=n_groups,
             grouping=grouping,

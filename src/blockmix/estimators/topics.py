@@ -88,7 +88,7 @@ class TopicBiclustering(TransformerMixin, BaseEstimator):
     Other Parameters
     ----------------
     random_state : int, RandomState or None
-        Seed of the starts and of the halves.
+        Seed of the starts and of the halves; a model with a RandomState cannot be saved.
 
     Attributes
     ----------

@@ -108,7 +108,7 @@ def check_memory(n_columns: int, matrices: int) -> None:
     """Raise a MemoryError if the system has no room for this many p × p matrices, which regroups hold at a time."""
     needed = 8.0 * matrices * n_columns**2
     if n_columns > _MANY and needed > (available := available_memory()):
-        memory = f"need about {needed / 1e9:.2g} GB of memory, and {available / 1e9:.2g} GB are available"
+        memory = f"need about {needed / 1e9:.3g} GB of memory, and {available / 1e9:.3g} GB are available"
         fitting = int((available / (16.0 * matrices)) ** 0.5)
         raise MemoryError(f"column groups of {n_columns} columns {memory}: keep the {fitting} of largest variance")
 

@@ -75,6 +75,8 @@ class Rule(Protocol):
         price : float, optional
             Log-likelihood that one covariance parameter must earn; ½ log n_rows by default. A rule that does not price
             parameters ignores it.
+
+        A parameter `remaining` of a rule is True where S is what common factors leave.
         """
 
 

@@ -222,13 +222,14 @@ def factory_source(make: Callable[[], Iterable[Any]]) -> Source:
 
 def _named_chunks(make: Callable[[], Iterable[Any]]) -> Iterator[tuple[str, Any]]:
     """Chunks that are not empty, and their names; an error of the factory says which chunk it was."""
-    number = -1
+    number = 0
     try:
-        for number, chunk in enumerate(make()):
+        for chunk in make():
             if len(chunk):
                 yield f"chunk {number} of X", chunk
+            number += 1
     except Exception as error:
-        raise ValueError(f"chunk {number + 1} of X cannot be read ({type(error).__name__}: {error})") from error
+        raise ValueError(f"chunk {number} of X cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _checked(chunk: Any) -> Any:

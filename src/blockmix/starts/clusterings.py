@@ -346,6 +346,8 @@ def by_weighted_columns(X: FloatArray, weights: FloatArray, z: FloatArray, rng: 
     deviations = X - (weights @ X) / weights.sum()
     total = np.maximum(weights @ deviations**2, np.finfo(X.dtype).tiny)
     for _ in range(_REWEIGHTED):
+        if not (weights @ z).all():  # a cluster has no center
+            return z
         share = ((weights @ z) @ centers(deviations, weights, z) ** 2) / total
         some = np.argsort(-share, kind="stable")[:_BIMODAL]
         scale = np.sqrt(share[some] - share[some[-1]])
