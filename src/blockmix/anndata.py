@@ -44,7 +44,7 @@ def fit(
     adata : AnnData of N observations and p variables
         Modified in place, see Notes. X, or the layer, may be dense or sparse.
     n_components : int or iterable of int, default=range(1, 11)
-        Number G of row clusters; of several the one with the smallest BIC.
+        Number G of row clusters; of several the one that `select` prefers.
     layer : str, optional
         Layer to fit instead of X.
     use_rep : str, optional

@@ -1,6 +1,6 @@
 """Candidates that `select` fitted, as a table that prints, extends and plots (paper, section 3.1).
 
-A row is one candidate and its fit. The table knows the best one by BIC, ICL or AIC, why it is the best, and which
+A row is one candidate and its fit. The table knows the best one, why it is the best, and which
 others are level with it.
 """
 
