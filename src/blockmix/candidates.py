@@ -352,7 +352,7 @@ def doubts(table: SelectionTable) -> list[str]:
             f"{len(passed)} of {len(rows)} candidates have a smaller {criterion} than the best, but components "
             f"with too few rows, so their {criterion} means little; the first is {passed[0].outcome}"
         )
-    normal = [getattr(row, criterion) for row in rows if row.model is not None and row.kind.get("tails") == "normal"]
+    normal = [getattr(row, criterion) for row in rows if row.sound and row.kind.get("tails") == "normal"]
     if normal and best.kind["tails"] == "t":
         texts.append(
             f'tails="t" is the best, with a {criterion} of {value:.1f} against {min(normal):.1f}: some rows '

@@ -159,6 +159,7 @@ def test_replicate_prints_verdicts_and_writes_no_file_twice(saved: str) -> None:
     assert {line["cluster"] for line in lines} == {"1", "2", "3"} and lines[0]["verdict"] in done
     assert "distance" in done
     assert "held.csv exists already" in fails("replicate", saved, "half.csv", "--out", "held.csv")
+    assert "would hold csv" in fails("replicate", saved, "half.csv", "--out", "held.parquet")
 
 
 def test_plan_prints_a_share_for_each_number_of_rows(saved: str) -> None:

@@ -110,6 +110,7 @@ OWN = BlockDiscriminantAnalysis(2, shared_covariance=False)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: compare(OWN.fit(X, Y), X, Y).plot("a"), "'a' is not compared: the parts are 0, 1"),
         (lambda: compare(OWN.fit(X, Y), X), "y is missing"),
         (lambda: compare(OWN.fit(X, Y), X, Y[:3]), r"y has shape \(3,\) for 100 rows"),
         (lambda: compare(OWN.fit(X, Y), X, np.full(100, 7)), "0 has 0 rows: at least 4"),

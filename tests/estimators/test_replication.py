@@ -33,6 +33,7 @@ MODEL = BlockDiagonalCovariance().fit(rows(200, 0))
         (lambda X, rng: np.column_stack([rng.permuted(X[:, :3], axis=0), X[:, 3:]]), ["not found", "holds"]),
         (lambda X, rng: X * [1, 1, 1, 1, -1, 1, 1, 1], ["holds", "changed"]),  # as strong, of another sign
         (lambda X, rng: X[:5], ["too few rows", "too few rows"]),
+        (lambda X, rng: X * [0, 0, 1, 1, 1, 1, 1, 1], ["too few rows", "holds"]),  # constant columns show nothing
     ],
 )
 def test_verdicts(change: Any, verdicts: list[str]) -> None:

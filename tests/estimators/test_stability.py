@@ -164,6 +164,11 @@ def test_one_group_and_no_groups(n_groups: int, p: int) -> None:
     assert_allclose(found.columns, 1)
 
 
+def test_two_rows_are_resampled() -> None:
+    # Red if a sum of drawn weights may not be below the number of rows by rounding.
+    assert len(BlockDiagonalCovariance(2).fit(X[:2]).stability(X[:2], 20, random_state=0).pairs) == 1
+
+
 @pytest.mark.parametrize(
     ("rows", "given", "message"),
     [

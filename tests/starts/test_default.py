@@ -328,6 +328,14 @@ def test_a_row_of_weight_0_below_all_others_does_not_stop_a_fit() -> None:
     assert np.isfinite(model.score_samples(X)).all()
 
 
+def test_fewer_distinct_rows_than_columns_are_clustered() -> None:
+    # Red if repeated rows do not count as rows.
+    numbers = np.random.default_rng(0).integers(0, 4, 200)
+    X = np.array([[0.0, 0, 0, 0, 1], [1, 0, 1, 1, 0], [0, 1, 1, 0, 0], [1, 1, 0, 1, 1]])[numbers]
+    model = GaussianBiclustering(4, shared_covariance=True, random_state=0).fit(X)
+    assert adjusted_rand_score(model.row_labels_, numbers) == 1
+
+
 def test_where_values_tie_the_start_does_not_depend_on_how_the_rows_are_stored() -> None:
     # Red if clusterings see the last bits of the means, which depend on the order of summation.
     for seed in (5, 8, 39, 46):

@@ -174,7 +174,7 @@ def read_whole(file: str, options: ReadingOptions, option: str = "--append") -> 
     unchanged = ReadingOptions(encoding=options.encoding, header=options.header, layer=options.layer)
     whole = read_table(file, unchanged, None, ())
     if not whole.texts:
-        raise ValueError(f"{file} has no names of columns: {option} needs them")
+        raise ValueError(f"{file} has no names of columns: {option} needs a text file, xlsx or Parquet with names")
     return whole
 
 

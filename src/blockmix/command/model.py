@@ -77,6 +77,8 @@ def _mixture(path: Path) -> Any:
 def _refuse_existing(out: Path | None) -> None:
     if out is not None and os.path.lexists(out):
         raise ValueError(f"{out} exists already: give another name with --out")
+    if out is not None and out.suffix.lower() in (".parquet", ".xlsx", ".npy", ".h5ad"):
+        raise ValueError(f"{out} would hold csv: give a name that ends in .csv with --out")
 
 
 def _write_new(out: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
@@ -138,6 +140,8 @@ def replicate_model(options: ReplicateOptions, _: str) -> None:
     """Print how groups and clusters fare in other rows."""
     model = _mixture(options.model)
     _refuse_existing(options.out)
+    if isinstance(model, TopicBiclustering):
+        raise ValueError(f"{options.model} holds topics: replicate needs a model of a table of numbers")
     table = _read_for_model(model, options)
     result = replicate(model, table.X, random_state=options.seed)
     print(result)

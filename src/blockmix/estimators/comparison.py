@@ -67,7 +67,10 @@ class Comparison:
 
     def plot(self, own: str | None = None, other: str | None = None, *, ax: Sequence[Axes] | None = None) -> Any:
         """Correlations of two parts as triangles, the columns of each in its group order and linked between them."""
-        chosen = [self.parts.index(str(name)) for name in (own, other) if name is not None]
+        asked = [str(name) for name in (own, other) if name is not None]
+        if unknown := [name for name in asked if name not in self.parts]:
+            raise ValueError(f"{unknown[0]!r} is not compared: the parts are {', '.join(self.parts)}")
+        chosen = [self.parts.index(name) for name in asked]
         a, b = [*chosen, *(i for i in range(len(self.parts)) if i not in chosen)][:2]
         pair = ((self.correlations[i], self.partitions[i], self.parts[i]) for i in (a, b))
         return plotting.linked_correlations(*pair, names=self.names, ax=ax)

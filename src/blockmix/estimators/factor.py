@@ -127,6 +127,8 @@ class FactorBiclustering(Mixture[FactorParameters, FactorStatistics]):
 
     def _check_parameters(self) -> None:
         check_letters(self.model)
+        if not isinstance(self.standardize, bool):
+            raise ValueError(f"standardize={self.standardize!r} must be True or False")
 
     def _family(self, rows: Rows, variances: FloatArray) -> FactorFamily:
         q = check_n_groups(self.n_column_groups, rows.n_columns, "n_column_groups")

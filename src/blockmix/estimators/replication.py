@@ -129,6 +129,7 @@ def _judged(
 ) -> tuple[Any, ...]:
     """Figures and verdict of a group A from its rows, its fitted correlations and those of all columns in the rows."""
     c, p = len(A), len(R)
+    present = present * scaled.any(axis=0)  # a constant column shows nothing
     new, pairs = R[np.ix_(A, A)], np.triu_indices(c, 1)
     gains = _gains(scaled, present, fitted)
     gain, se = (gains.mean(), gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else (np.nan, np.nan)

@@ -208,7 +208,7 @@ def counts(sample_weight: ArrayLike | None, X: Any, least: int) -> FloatArray | 
     counted, total = np.count_nonzero(weights), float(weights.sum(dtype=float))
     if counted < least:
         raise ValueError(f"sample_weight is positive for {counted} rows: at least {least} are needed")
-    if total < least:
+    if total < least * (1 - 1e-9):  # drawn weights have the sum of the rows, but for rounding
         advice = f"a weight counts rows and at least {least} are needed: multiply the weights"
         raise ValueError(f"sample_weight sums to {total:g}, but {advice}")
     return weights

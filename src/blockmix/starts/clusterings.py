@@ -278,8 +278,8 @@ def clusterings(
     """Partitions for EM to begin with, by name.
 
     K-means; k-means on clipped columns, which outliers do not attract; and the same without the tenth of the rows that
-    is farthest from its centers. With more columns than rows `least_inertia`, and k-means and Ward on the most bimodal
-    columns, each continued `by_weighted_columns`. Equal partitions are returned once.
+    is farthest from its centers. With more columns than rows, counting repeated ones, `least_inertia`, and k-means and
+    Ward on the most bimodal columns, each continued `by_weighted_columns`. Equal partitions are returned once.
 
     Examples
     --------
@@ -289,7 +289,7 @@ def clusterings(
     >>> list(clusterings(X.T, np.ones(2), 2, np.random.RandomState(0)))
     ['least inertia']
     """
-    if X.shape[1] > len(X):
+    if X.shape[1] > weights.sum():
         some = X[:, bimodal(X, weights)]
         wide = {
             "least inertia": least_inertia(X, weights, n_components, rng),
