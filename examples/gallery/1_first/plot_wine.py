@@ -2,8 +2,8 @@
 Wine: clusters and groups at once
 =================================
 
-178 wines, 13 measurements. Nothing is given: BIC chooses the number of clusters, the column groups and the shapes of
-the blocks. The figure shows the largest cluster, its correlations as observed and as the model has them.
+178 wines, 13 measurements. Nothing is given: the number of clusters, the column groups and the shapes of the blocks are
+chosen. The figure shows the largest cluster, its correlations as observed and as the model has them.
 """
 
 from sklearn.datasets import load_wine
@@ -22,6 +22,6 @@ print(f"adjusted Rand index with the cultivars: {adjusted_rand_score(cultivar, m
 model.plot_correlations(X, component=int(model.weights_.argmax()))
 
 # %%
-# Each cluster has its own column groups. Groups of different clusters that share most of their columns get the same
-# number, so that the measurements that change group stand out.
-print(model.column_table().pivot(index="column", columns="cluster", values="group"))
+# The best model has one covariance for all clusters, so its column groups are the same in all of them. The loading is
+# the correlation with what the columns of a group share; a negative one moves against the others.
+print(model.column_table())
