@@ -31,36 +31,35 @@ def share(line: dict[str, str] | None) -> str:
     if line is None:
         return "–"
     value = 100 * float(line["value"])
-    text = f"{value:.0f} %" if abs(value) >= 1.95 else f"{value:.1f} %".replace("-", "−")
+    text = f"{value:.0f}" if abs(value) >= 1.95 else f"{value:.1f}".replace("-", "−")
     return f"**{text}**" if line["verdict"] == "broken" else text
 
 
 def calibration(lines: Lines) -> list[str]:
     by = {(line["figure"], line["setting"]): line for line in lines if line["part"] == "calibration"}
-    text = ["| | bar | 30 | 60 | 200 | 30 * | 60 * | 200 * |", "|---|---|---|---|---|---|---|---|"]
+    text = ["| percent | bar | 30 | 60 | 200 | 30* | 60* | 200* |", "|---|---|---|---|---|---|---|---|"]
     for words, figure, apart in STATEMENTS:
         cells = [by.get((figure, apart + size)) for size in SIZES]
         bar = next((cell["bar"] for cell in cells if cell), "").split()
-        shown = f"{'≤' if bar[0] == '<=' else '≥'} {100 * float(bar[1]):g} %" if bar else ""
+        shown = f"{'≤' if bar[0] == '<=' else '≥'}{100 * float(bar[1]):g}" if bar else ""
         text.append(f"| {words} | {shown} | {' | '.join(map(share, cells))} |")
     return text
 
 
 def noise(lines: Lines) -> list[str]:
     by = {(line["figure"], line["setting"]): line for line in lines if line["part"] == "noise"}
-    text = ["| table of noise | more than one cluster | a column group |", "|---|---|---|"]
+    heads, clusters, groups = ["noise, percent"], ["more than one cluster"], ["a column group"]
     for figure, setting in by:
         if figure == "more than one cluster":
             rows, columns, missing = (part.split()[1] for part in setting.split(", "))
-            name = f"{rows} × {columns}" + (f", {100 * float(missing):.0f} % missing" if float(missing) else "")
-            groups = by.get(("a group of columns, one table", setting))
-            text.append(f"| {name} | {share(by[figure, setting])} | {share(groups)} |")
+            heads.append(f"{rows}×{columns}" + (f", {100 * float(missing):.0f} missing" if float(missing) else ""))
+            clusters.append(share(by[figure, setting]))
+            groups.append(share(by.get(("a group of columns, one table", setting))))
     planted = [share(line) for (figure, _), line in by.items() if figure == "planted clusters found"]
-    return [
-        *text,
-        "",
-        f"Three clusters of 15 rows, 6 deviations apart, in 4 and 8 columns: found in {' and '.join(planted)}.",
-    ]
+    rule = ["|---" * len(heads) + "|"]
+    found = f"Three clusters of 15 rows, 6 deviations apart, in 4 and 8 columns: found in {' and '.join(planted)} %."
+    rows_of = [f"| {' | '.join(cells)} |" for cells in (heads, clusters, groups)]
+    return [rows_of[0], *rule, *rows_of[1:], "", found]
 
 
 def figures(lines: Lines) -> str:
@@ -69,13 +68,12 @@ def figures(lines: Lines) -> str:
         return "\nNo table of figures has been made yet: `make gate`.\n"
     made = {line["figure"]: line["value"] for line in lines if line["part"] == "made with"}
     form, date, ours, python = (made.pop(name) for name in ("form", "date", "blockmix", "python"))
-    packages = ", ".join(f"{name} {version}" for name, version in made.items())
     counts = []
     for part, words in (("laws", "checks of a law on random cases"), ("faults", "injected faults")):
         those = [line for line in lines if line["part"] == part]
         broken = sum(int(line["value"]) for line in those)
         counts.append(f"{sum(int(line['cases']) for line in those)} {words}, {broken} broken")
-    head = f"{form.capitalize()} form, {date}, blockmix {ours}, Python {python}, {packages}. {'; '.join(counts)}."
+    head = f"{form.capitalize()} form, {date}, blockmix {ours}, Python {python}. {'; '.join(counts)}."
     return "\n".join(["", head, "", *calibration(lines), "", *noise(lines), ""])
 
 
