@@ -441,7 +441,7 @@ def test_the_best_candidate_may_have_common_factors() -> None:
 def test_t_components_that_are_preferred_give_a_warning() -> None:
     outliers = np.concatenate([X, np.random.default_rng(0).uniform(-80, 80, (4, P))])
     labels = np.repeat([0, 1, 1], [30, 30, 4])
-    with pytest.warns(SelectionWarning, match=r'^tails="t" is the best, with a bic of .* See outliers_ of the model'):
+    with pytest.warns(SelectionWarning, match=r'^tails="t" is the best, by bic .* See outliers_ of the model'):
         table = select(outliers, 2, 3, tails=["normal", "t"], init=labels)
     assert table.best_estimator_.outliers_[60:].all()
     clean = select(X, 2, 3, tails=["normal", "t"], random_state=0)  # a warning would be an error

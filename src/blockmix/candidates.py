@@ -355,7 +355,7 @@ def doubts(table: SelectionTable) -> list[str]:
     normal = [getattr(row, criterion) for row in rows if row.sound and row.kind.get("tails") == "normal"]
     if normal and best.kind["tails"] == "t":
         texts.append(
-            f'tails="t" is the best, with a {criterion} of {value:.1f} against {min(normal):.1f}: some rows '
+            f'tails="t" is the best, by {criterion} {value:.1f} against {min(normal):.1f}: some rows '
             "are far away, or the clusters are not normal. See outliers_ of the model, and count clusters with care: "
             f"{criterion} may pay for their tails with more clusters"
         )

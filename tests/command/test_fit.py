@@ -91,7 +91,7 @@ def test_select_compares_all_pairs(wine_csv: str) -> None:
     assert pairs[:4] == [("1", "auto"), ("1", "3"), ("2", "auto"), ("2", "3")]  # before powers and tails
     summary = summary_of("out")
     assert summary["icl"] == pytest.approx(min(float(line["icl"]) for line in lines))
-    assert "warning: the smallest icl is at --components 2, the edge of 1 … 2 tried: try more\n" in done.stderr
+    assert "warning: the best is at --components 2, the edge of 1 … 2 tried: try more\n" in done.stderr
     assert summary["warnings"][0] in done.stderr
     done = run("fit", wine_csv, "--components", "3", "--max-iter", "2", "--out", "out")
     assert "warning: EM stopped at --max-iter 2 before it converged: raise --max-iter" in done.stderr
@@ -216,7 +216,7 @@ def test_a_table_that_cannot_come_back_is_refused_first(small_limit: None) -> No
     numbered().to_parquet("wine.parquet")
     assert "wine.parquet is too large to be copied with --append" in fails("fit", "wine.parquet", "--append")
     np.save("a.npy", np.random.default_rng(0).standard_normal((9, 3)))
-    assert "a.npy has no names of columns: --append needs them" in fails("fit", "a.npy", "--append")
+    assert "a.npy has no names of columns: --append needs a text file" in fails("fit", "a.npy", "--append")
 
 
 def test_columns_of_the_same_name_that_are_left_out_are_no_error_after_the_fit() -> None:

@@ -198,7 +198,7 @@ def test_too_many_columns_are_refused_beforehand(model: Any, monkeypatch: pytest
     """The distances of 6000 columns are 0.288 GB; given groups need none of them."""
     monkeypatch.setattr("blockmix.estimators.validation.available_memory", lambda: 0.2e9)
     X = np.random.default_rng(0).standard_normal((10, 6000))
-    with pytest.raises(MemoryError, match=r"6000 columns need about 0\.29 GB of memory, and 0\.2 GB are available"):
+    with pytest.raises(MemoryError, match=r"6000 columns need about 0\.288 GB of memory, and 0\.2 GB are available"):
         model.fit(X)
 
 
